@@ -1,0 +1,95 @@
+# Needs make and Python 3.11 to 3.14 with its venv module; everything else is installed below this folder.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# One target at a time: the steps of `check` print in order, and two targets never install at once.
+.NOTPARALLEL:
+
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+WORKERS ?= 2
+
+# The interpreter is the machine's own and is never downloaded.
+export UV_PYTHON_DOWNLOADS := never
+export UV_PYTHON_PREFERENCE := only-system
+export UV_PROJECT_ENVIRONMENT := .venv
+
+UV := .tools/bin/uv
+BIN := .venv/bin
+SYNC := $(UV) sync --frozen --quiet --python "$(PYTHON)"
+UV_STAMP := .tools/uv-$(UV_VERSION)
+RUN_STAMP := .venv/installed-run
+DEV_STAMP := .venv/installed-dev
+CODE := $(wildcard functions infra shared tests)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+$(UV_STAMP):
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || \
+	    { echo 'strata needs Python 3.11 to 3.14: make PYTHON=/path/to/python3 ...' >&2; exit 1; }
+	@rm -rf .tools
+	@"$(PYTHON)" -m venv .tools
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+# Only what the server needs; leaves the tools alone if they are installed already.
+$(RUN_STAMP): pyproject.toml uv.lock | $(UV_STAMP)
+	@$(SYNC) --extra local --no-default-groups --inexact
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml uv.lock | $(UV_STAMP)
+	@$(SYNC) --all-extras
+	@touch $@ $(RUN_STAMP)
+
+.PHONY: install
+install: $(DEV_STAMP) ## Install everything into .venv, from the lock file
+
+.PHONY: serve
+serve: $(RUN_STAMP) ## Start the local server (settings: STRATA_..., see README.md)
+	@exec $(BIN)/python -m infra.local.server
+
+.PHONY: test
+test: lint ## Everything that needs no cloud: lint, types, contracts and all tests
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+.PHONY: check
+check: lint ## The quick part of `test`, under two minutes
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not slow'
+
+.PHONY: lint
+lint: $(DEV_STAMP) ## Format, lint, types, import contracts
+	@$(BIN)/ruff format --check --quiet $(CODE)
+	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/mypy $(CODE)
+	@$(BIN)/lint-imports --no-logo
+
+.PHONY: fmt
+fmt: $(DEV_STAMP) ## Format the code and fix what can be fixed safely
+	@$(BIN)/ruff check --fix --quiet $(CODE) || true
+	@$(BIN)/ruff format $(CODE)
+
+.PHONY: bench
+bench: $(DEV_STAMP) ## Print the bench table
+	@$(BIN)/python -m tests.bench
+
+.PHONY: coverage
+coverage: $(DEV_STAMP) ## Branch coverage of domain and use cases, at least 95 %
+	@$(BIN)/pytest -n $(WORKERS) -m 'not slow' --cov=shared/domain --cov=shared/usecases --cov-branch \
+	    --cov-report=term-missing:skip-covered --cov-report=json:coverage.json --cov-fail-under=95
+	@$(BIN)/python -c 'import json; t = json.load(open("coverage.json"))["totals"]; \
+	    share = 100 * t["covered_branches"] / max(1, t["num_branches"]); \
+	    print(f"branches covered: {share:.1f} %"); raise SystemExit(share < 95)'
+
+.PHONY: mutation
+mutation: $(DEV_STAMP) ## Mutate shared/domain and list the surviving mutants
+	@$(SYNC) --all-extras --group mutation
+	@$(BIN)/mutmut run
+	@$(BIN)/mutmut results
+
+.PHONY: clean
+clean: ## Remove what the tools made (not .strata: that is data)
+	@rm -rf .venv .tools .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .coverage .coverage.* coverage.json htmlcov mutants cdk.out
+	@find functions infra shared tests -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
