@@ -1,0 +1,13 @@
+"""GET /v1/memory/stats"""
+
+from shared.usecases.stats import stats
+
+from shared.api.endpoint import Call, endpoint
+from shared.api.http import Reply
+from shared.api.models.base import NoBody
+from shared.bootstrap import services
+
+
+@endpoint("stats", services, NoBody)
+def handler(call: Call[NoBody]) -> Reply:
+    return Reply(stats(call.services, call.caller))

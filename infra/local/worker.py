@@ -1,0 +1,156 @@
+"""The change stream of the local server: the outbox through the indexer, vectors and retries in the background."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from functions.indexer.handler import handler as indexer
+from shared.api.stream import record
+from shared.domain.errors import NotFound, StaleEpoch
+from shared.domain.memory import VaultRef
+from shared.usecases.indexing import fill_vectors, load_model
+from shared.usecases.services import Services
+
+log = logging.getLogger("strata.worker")
+
+CHANGES_AT_ONCE = 500
+VECTORS_BEFORE_ANSWER = 64
+# Small, so that a request that waits for the same vault does not wait long.
+VECTORS_AT_ONCE = 8
+RETRY_S, MAX_RETRY_S = 1.0, 60.0
+
+
+class Worker:
+    """Brings changes into the index, one hand per vault at a time.
+
+    `drain` serves a request's own changes; what it leaves over, and what failed, the thread of `start` finishes.
+    """
+
+    def __init__(self, services: Services, indexer: Callable[[Any, object], dict[str, Any]] = indexer) -> None:
+        self._services = services
+        self._indexer = indexer
+        self._wake = threading.Condition()
+        self._waiting: OrderedDict[VaultRef, float] = OrderedDict()
+        """When each vault's turn comes, by the monotonic clock."""
+        self._locks: dict[VaultRef, threading.Lock] = {}
+        self._stopping = False
+        self._failures: dict[VaultRef, int] = {}
+        self._thread: threading.Thread | None = None
+
+    def drain(self, vault: VaultRef) -> None:
+        """Index the words of every change so far and at most `VECTORS_BEFORE_ANSWER` vectors. Never raises."""
+        # Vectors are made oldest first: behind others that wait, a request would pay for theirs and not get its own.
+        behind = self._thread is not None and self._has_passages_waiting(vault)
+        if not self._attempt(vault, 0 if behind else VECTORS_BEFORE_ANSWER) or self._has_passages_waiting(vault):
+            self._queue(vault)
+
+    def start(self, backlog: Callable[[], Iterable[VaultRef]] = tuple) -> None:
+        """Work in the background: load the default model, look at the vaults of `backlog`, then at what is queued."""
+        self._thread = threading.Thread(target=self._run, args=(backlog,), name="strata-worker", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the piece of work at hand and end the thread. What is left is found again after the next start."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, backlog: Callable[[], Iterable[VaultRef]]) -> None:
+        try:
+            self._services.embedders[self._services.policy.default_model].load()
+        except Exception as error:
+            log.error("the embedding model could not be loaded: %s", type(error).__name__)
+        try:
+            for found in backlog():
+                self._queue(found)
+        except Exception as error:
+            log.error("looking for waiting vaults failed: %s", type(error).__name__)
+        while (vault := self._next()) is not None:
+            more = self._fill(vault) if self._attempt(vault, 0) else None
+            if more is None:
+                self._queue(vault, self._patience(vault))
+                continue
+            self._failures.pop(vault, None)
+            if more:
+                self._queue(vault)
+
+    def _next(self) -> VaultRef | None:
+        """The vault that waits longest of those whose turn has come; None at the end."""
+        with self._wake:
+            while not self._stopping:
+                now = time.monotonic()
+                vault = next((vault for vault, turn in self._waiting.items() if turn <= now), None)
+                if vault is not None:
+                    del self._waiting[vault]
+                    return vault
+                first = min(self._waiting.values(), default=None)
+                self._wake.wait(None if first is None else first - now)
+            return None
+
+    def _patience(self, vault: VaultRef) -> float:
+        """Seconds until the next attempt at a vault that failed once more. The others go on meanwhile."""
+        failures = self._failures[vault] = self._failures.get(vault, 0) + 1
+        return min(RETRY_S * 2.0 ** min(failures, 10), MAX_RETRY_S)
+
+    def _queue(self, vault: VaultRef, seconds: float = 0.0) -> None:
+        with self._wake:
+            turn = time.monotonic() + seconds
+            self._waiting[vault] = min(turn, self._waiting.get(vault, turn))
+            self._wake.notify()
+
+    def _lock(self, vault: VaultRef) -> threading.Lock:
+        with self._wake:
+            return self._locks.setdefault(vault, threading.Lock())
+
+    def _attempt(self, vault: VaultRef, vectors: int) -> bool:
+        """Whether everything that waited in the outbox is indexed by its words."""
+        feed = self._services.feed
+        try:
+            with self._lock(vault):
+                while changes := feed.pending(vault, CHANGES_AT_ONCE):
+                    event = {"Records": [record(vault, change) for change in changes], "vectors": vectors}
+                    vectors = 0
+                    failures = {each["itemIdentifier"] for each in self._indexer(event, None)["batchItemFailures"]}
+                    feed.acknowledge(vault, [change for change in changes if str(change.seq) not in failures])
+                    if failures:
+                        return False
+            return True
+        except (StaleEpoch, NotFound):
+            self._forget(vault)
+            return True
+        except Exception as error:
+            log.error("bringing changes into the index failed: %s", type(error).__name__)
+            return False
+
+    def _fill(self, vault: VaultRef) -> bool | None:
+        """Make some vectors; whether there may be more to make, None when it failed."""
+        try:
+            if not self._services.index.without_vectors(vault, 1):
+                return False
+            # Outside the lock, so that no request of this vault waits for the model.
+            load_model(self._services, vault)
+            with self._lock(vault):
+                return fill_vectors(self._services, vault, VECTORS_AT_ONCE) > 0
+        except (StaleEpoch, NotFound):
+            self._forget(vault)
+            return False
+        except Exception as error:
+            log.error("filling in vectors failed: %s", type(error).__name__)
+            return None
+
+    def _has_passages_waiting(self, vault: VaultRef) -> bool:
+        try:
+            return bool(self._services.index.without_vectors(vault, 1))
+        except Exception:
+            return False
+
+    def _forget(self, vault: VaultRef) -> None:
+        with self._wake:
+            self._locks.pop(vault, None)

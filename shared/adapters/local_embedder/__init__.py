@@ -1,0 +1,1 @@
+"""Embedding models that run inside the process: `minilm` (default), `static` (light), `hashing` (tests)."""

@@ -1,0 +1,94 @@
+"""Open leases of a vault: which rows they hold, and how they end."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from dataclasses import dataclass
+
+from shared.domain.batch import MAX_LEASED_ROWS, MAX_OPEN_BATCHES, Batch, State
+from shared.domain.errors import RateLimited
+from shared.domain.times import to_text
+
+
+def packed(seqs: list[int]) -> bytes:
+    return array("q", seqs).tobytes()
+
+
+def unpacked(blob: bytes) -> list[int]:
+    numbers = array("q")
+    numbers.frombytes(blob)
+    return numbers.tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLeases:
+    """The live leases of one tier. `seqs` are the numbers of the rows in them, deleted ones included."""
+
+    batches: int
+    seqs: frozenset[int]
+    next_expiry_ms: int | None
+
+    def check_room(self, now_ms: int) -> None:
+        """Raises `RateLimited` when no further lease fits."""
+        if self.batches < MAX_OPEN_BATCHES and len(self.seqs) < MAX_LEASED_ROWS:
+            return
+        expiry = self.next_expiry_ms or now_ms
+        raise RateLimited(
+            f"Too much is checked out already: {self.batches} batches with {len(self.seqs)} memories are open.",
+            hint="Commit or release open batches, or wait for the next lease to expire.",
+            retry_after=max(1, -(-(expiry - now_ms) // 1000)),
+            extra={"next_expiry": to_text(expiry)},
+        )
+
+
+def fence_expired(connection: sqlite3.Connection, tier: int, now_ms: int) -> None:
+    """Close every lease of the tier that has run out. A fenced batch can never commit."""
+    connection.execute(
+        "DELETE FROM lease_list WHERE batch IN"
+        " (SELECT seq FROM batch WHERE state = 'leased' AND tier = ? AND expires <= ?)",
+        (tier, now_ms),
+    )
+    connection.execute(
+        "UPDATE batch SET state = ? WHERE state = 'leased' AND tier = ? AND expires <= ?",
+        (State.EXPIRED, tier, now_ms),
+    )
+
+
+def open_leases(connection: sqlite3.Connection, tier: int) -> OpenLeases:
+    batches = connection.execute(
+        "SELECT b.expires, l.seqs FROM batch b JOIN lease_list l ON l.batch = b.seq"
+        " WHERE b.state = 'leased' AND b.tier = ?",
+        (tier,),
+    ).fetchall()
+    seqs: set[int] = set()
+    for _, blob in batches:
+        seqs.update(unpacked(blob))
+    return OpenLeases(len(batches), frozenset(seqs), min((row[0] for row in batches), default=None))
+
+
+def insert_lease(connection: sqlite3.Connection, batch: Batch, seqs: list[int]) -> None:
+    """The two rows of a checkout, whatever the number of its sources."""
+    connection.execute(
+        "INSERT INTO batch (id, tier, state, count, tokens, covers_from, covers_to, leased, expires, lease)"
+        " VALUES (?,?,?,?,?,?,?,?,?,?)",
+        (
+            batch.id,
+            batch.tier,
+            batch.state,
+            batch.count,
+            batch.tokens,
+            batch.covers.from_ms,
+            batch.covers.to_ms,
+            batch.leased_ms,
+            batch.expires_ms,
+            batch.lease_ms,
+        ),
+    )
+    connection.execute("INSERT INTO lease_list (batch, seqs) VALUES (last_insert_rowid(), ?)", (packed(seqs),))
+
+
+def end_lease(connection: sqlite3.Connection, seq: int, state: State) -> None:
+    """Move a leased batch to `state` and drop its list."""
+    connection.execute("UPDATE batch SET state = ? WHERE seq = ?", (state, seq))
+    connection.execute("DELETE FROM lease_list WHERE batch = ?", (seq,))

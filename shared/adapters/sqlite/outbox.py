@@ -1,0 +1,39 @@
+"""The change feed of the embedded back end: a table beside the rows, written in their transaction."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from shared.adapters.sqlite.files import VaultFiles
+from shared.adapters.sqlite.rows import in_chunks, marks, to_id
+from shared.domain.memory import VaultRef
+from shared.ports.store import Change
+
+
+class Outbox:
+    """`shared.ports.store.ChangeFeed`."""
+
+    def __init__(self, files: VaultFiles) -> None:
+        self._files = files
+        self._thread = threading.local()
+
+    def note(self, vault: VaultRef) -> None:
+        """Remember, for the calling thread, that the vault has changes to hand on."""
+        self._thread.__dict__.setdefault("touched", {})[vault] = None
+
+    def touched(self) -> tuple[VaultRef, ...]:
+        touched: dict[VaultRef, None] = self._thread.__dict__.pop("touched", {})
+        return tuple(touched)
+
+    def pending(self, vault: VaultRef, limit: int) -> tuple[Change, ...]:
+        with self._files.database(vault).read() as connection:
+            rows = connection.execute("SELECT seq, id FROM outbox ORDER BY seq LIMIT ?", (limit,))
+            return tuple(Change(seq, to_id(raw)) for seq, raw in rows)
+
+    def acknowledge(self, vault: VaultRef, changes: Sequence[Change]) -> None:
+        if not changes:
+            return
+        with self._files.database(vault).write(durable=False) as connection:
+            for chunk in in_chunks(change.seq for change in changes):
+                connection.execute(f"DELETE FROM outbox WHERE seq IN ({marks(len(chunk))})", chunk)

@@ -1,0 +1,285 @@
+"""One vault's index in memory: passages, words and vectors, ready to be ranked. Where they are kept is unknown here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import RLock
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from shared.ports.search import Filters
+from shared.retrieval.function_words import content_words
+from shared.retrieval.indexed import MAX_COUNT, IndexedPassage, QuerySignals, by_memory, unit
+from shared.retrieval.passages import NO_SESSION, Bools, Facts, Floats, PassageTable
+from shared.retrieval.postings import Postings
+from shared.retrieval.ranking import Candidates
+from shared.retrieval.tokens import tokens
+from shared.retrieval.words import length_norms, word_scores
+
+GENERAL_ROLES = frozenset({"user", "assistant", "system", "tool", "function", "developer", "human", "ai", "model"})
+"""Roles that name no one: a query that says "user" asks for no speaker."""
+
+
+class ResidentIndex:
+    """Every method is one step for all threads. Passages of one memory arrive together.
+
+    Nothing of a removed row is left in any answer: neighbours close up, and all statistics are taken from live rows.
+    """
+
+    COMPACT_AT = 1_000
+
+    def __init__(self, dimension: int, capacity: int = 64) -> None:
+        self._lock = RLock()
+        self._table = PassageTable(dimension, capacity)
+        self._postings = Postings()
+        self._terms: dict[str, int] = {}
+        self._next_term = 0
+        self._first: dict[bytes, int] = {}
+        self._sessions: dict[str, int] = {}
+        self._roles: dict[str, int] = {}
+        self._speakers: dict[int, frozenset[str]] = {}
+        self._norms: tuple[Floats, Floats, Floats] | None = None
+        self._context_norm: Floats | None = None
+
+    @classmethod
+    def from_columns(
+        cls, dimension: int, terms: Iterable[tuple[str, int]], passages: Iterable[IndexedPassage]
+    ) -> ResidentIndex:
+        """Build in bulk. `terms` are (stem, id); passages come by memory, each memory's in the order of `number`."""
+        index = cls(dimension)
+        index.learn(terms)
+        index._fill(passages)
+        return index
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return self._table.dimension
+
+    # Words
+
+    def term_ids(self, stems: Sequence[str]) -> tuple[list[int], list[tuple[str, int]]]:
+        """The id of every stem, and the (stem, id) pairs that are new. Nothing is remembered before `learn`.
+
+        So a writer can store the new pairs first, and a failed write leaves no id behind.
+        """
+        with self._lock:
+            new: dict[str, int] = {}
+            ids: list[int] = []
+            for stem in stems:
+                known = self._terms.get(stem)
+                if known is None:
+                    known = new.setdefault(stem, self._next_term + len(new))
+                ids.append(known)
+            return ids, list(new.items())
+
+    def learn(self, terms: Iterable[tuple[str, int]]) -> None:
+        with self._lock:
+            for stem, number in terms:
+                self._terms[stem] = number
+                self._next_term = max(self._next_term, number + 1)
+
+    # Rows
+
+    def add(self, passages: Sequence[IndexedPassage]) -> None:
+        """Enter memories whole; one that is there already is replaced."""
+        with self._lock:
+            for group in by_memory(passages):
+                key = _bytes(group[0].memory_id)
+                if key in self._first:
+                    self._remove(key)
+                first = self._table.append(self._facts(group[0], key), [_length(p) for p in group])
+                self._first[key] = first
+                for slot, passage in enumerate(group, first):
+                    self._postings.add(slot, passage.terms, passage.counts)
+                    if passage.vector is not None:
+                        self._table.set_vector(slot, unit(passage.vector))
+            self._settle()
+
+    def set_vectors(self, vectors: Iterable[tuple[str, int, npt.NDArray[np.float16] | Floats]]) -> None:
+        """(memory id, passage number, vector) each; passages that are gone are passed over."""
+        with self._lock:
+            for memory_id, number, vector in vectors:
+                first = self._first.get(_bytes(memory_id))
+                if first is not None and number < len(self._table.slots_of(first)):
+                    self._table.set_vector(first + number, unit(vector))
+            self._context_norm = None
+
+    def remove(self, memory_ids: Iterable[str]) -> None:
+        with self._lock:
+            for memory_id in memory_ids:
+                key = _bytes(memory_id)
+                if key in self._first:
+                    self._remove(key)
+            self._settle()
+
+    def __contains__(self, memory_id: str) -> bool:
+        with self._lock:
+            return _bytes(memory_id) in self._first
+
+    def counts(self) -> tuple[int, int]:
+        """(live passages, those of them without a vector)."""
+        with self._lock:
+            alive = self._table.alive[: self._table.used]
+            with_vector = self._table.has_vector[: self._table.used]
+            return int(np.count_nonzero(alive)), int(np.count_nonzero(alive & ~with_vector))
+
+    def bytes_used(self) -> int:
+        """Memory held by the index, dictionaries estimated."""
+        with self._lock:
+            names = 160 * (len(self._terms) + len(self._first) + len(self._sessions) + len(self._roles))
+            return self._table.bytes_used() + self._postings.bytes_used() + names
+
+    # Questions
+
+    def candidates(
+        self, query: QuerySignals, filters: Filters | None = None, exclude: Iterable[str] = ()
+    ) -> Candidates:
+        """The signals of every passage that the filters leave; statistics are those of the whole vault."""
+        with self._lock:
+            table = self._table
+            n = table.used
+            norms, context_norm = self._refreshed()
+            slots = np.flatnonzero(self._visible(filters or Filters(), exclude))
+            stems = frozenset(query.tokens)
+            # By stem, and row by row below: sums come out the same to the last bit, whatever order rows arrived in.
+            terms = [self._terms[stem] for stem in sorted(content_words(stems)) if stem in self._terms]
+            words, matched = word_scores(table, self._postings, terms, norms)
+            own = context = None
+            if query.vector is not None and table.has_vector[:n].any():
+                products = np.vecdot(table.vectors[:n], query.vector.astype(np.float32))
+                around = products[table.previous[:n]] + products[table.following[:n]]
+                mixed = products + np.float32(0.5) * around
+                own, context = products[slots], (mixed / context_norm)[slots]
+                matched |= products > query.noise
+            speaker = self._speaker(stems)
+            speaks = None if speaker is None else table.role[:n] == speaker
+            if speaks is not None:
+                # Who asks about one person asks about what that person said.
+                matched |= speaks
+            # Copies, so that what comes back does not change when rows do.
+            return Candidates(
+                memory=table.memory[slots],
+                words=words[slots],
+                matched=matched[slots],
+                session=table.session[slots],
+                has_vector=table.has_vector[slots],
+                own=own,
+                context=context,
+                speaks=None if speaks is None else speaks[slots],
+                tier=table.tier[:n].copy(),
+                date=table.date[:n].copy(),
+                id_high=table.id_high[:n].copy(),
+                id_low=table.id_low[:n].copy(),
+            )
+
+    def _visible(self, filters: Filters, exclude: Iterable[str]) -> Bools:
+        table, n = self._table, self._table.used
+        visible = table.alive[:n].copy()
+        if filters.from_ms is not None and filters.to_ms is not None and filters.from_ms >= filters.to_ms:
+            # Coverage around an empty window overlaps nothing.
+            visible[:] = False
+        if not filters.tiers >= {1, 2, 3}:
+            visible &= np.isin(table.tier[:n], sorted(filters.tiers))
+        if filters.min_importance is not None:
+            visible &= (table.tier[:n] > 1) & (table.importance[:n] >= filters.min_importance)
+        if filters.session_id is not None:
+            session = table.session[:n]
+            # A code that no row has, for a session that was never seen.
+            visible &= (session == NO_SESSION) | (session == self._sessions.get(filters.session_id, NO_SESSION - 1))
+        if filters.from_ms is not None:
+            visible &= table.covers_to[:n] >= filters.from_ms
+        if filters.to_ms is not None:
+            visible &= table.covers_from[:n] < filters.to_ms
+        for memory_id in exclude:
+            first = self._first.get(_bytes(memory_id))
+            if first is not None:
+                visible[list(table.slots_of(first))] = False
+        return visible
+
+    def _refreshed(self) -> tuple[tuple[Floats, Floats, Floats], Floats]:
+        table, n = self._table, self._table.used
+        changed = table.refresh()
+        if self._norms is None or changed:
+            self._norms = length_norms(table)
+        if self._context_norm is None or changed:
+            before, after = table.previous[:n], table.following[:n]
+            has = table.has_vector[:n].astype(np.float32)
+            near, far = table.near[:n], table.far[:n]
+            # The square of |own + previous / 2 + following / 2|, every vector of length 1 or missing.
+            square = has + (has[before] + has[after]) / 4 + near + near[after] + far[after] / 2
+            self._context_norm = np.sqrt(np.maximum(square, np.float32(1e-6)))
+        return self._norms, self._context_norm
+
+    def _speaker(self, stems: frozenset[str]) -> int | None:
+        """The one role whose name is all in the query, or None; roles of removed rows do not count."""
+        named = [code for code, name in self._speakers.items() if name <= stems]
+        if not named:
+            return None
+        table, n = self._table, self._table.used
+        alive = [code for code in named if bool((table.alive[:n] & (table.role[:n] == code)).any())]
+        return alive[0] if len(alive) == 1 else None
+
+    # Upkeep
+
+    def _facts(self, passage: IndexedPassage, key: bytes) -> Facts:
+        role = self._roles.setdefault(passage.role, len(self._roles))
+        if role not in self._speakers and passage.role.casefold() not in GENERAL_ROLES and passage.tier == 1:
+            name = frozenset(tokens(passage.role))
+            if name:
+                self._speakers[role] = name
+        session = NO_SESSION
+        if passage.session is not None:
+            session = self._sessions.setdefault(passage.session, len(self._sessions))
+        return Facts(
+            id=(int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big")),
+            tier=passage.tier,
+            importance=passage.importance or 0,
+            date=passage.date_ms,
+            covers_from=passage.date_ms if passage.covers_from is None else passage.covers_from,
+            covers_to=passage.date_ms if passage.covers_to is None else passage.covers_to,
+            session=session,
+            role=role,
+        )
+
+    def _fill(self, passages: Iterable[IndexedPassage]) -> None:
+        terms, counts, sizes, slots = [], [], [], []
+        for group in by_memory(passages):
+            key = _bytes(group[0].memory_id)
+            first = self._table.write(self._facts(group[0], key), [_length(p) for p in group])
+            self._first[key] = first
+            for slot, passage in enumerate(group, first):
+                terms.append(passage.terms)
+                counts.append(passage.counts)
+                sizes.append(len(passage.terms))
+                slots.append(slot)
+                if passage.vector is not None:
+                    self._table.vectors[slot] = unit(passage.vector)
+                    self._table.has_vector[slot] = True
+        if slots:
+            self._table.link_all()
+            where = np.repeat(np.array(slots, np.int32), sizes)
+            self._postings.load(np.concatenate(terms), where, np.concatenate(counts))
+
+    def _remove(self, key: bytes) -> None:
+        self._table.remove(self._first.pop(key))
+
+    def _settle(self) -> None:
+        self._norms = self._context_norm = None
+        table = self._table
+        if table.dead > self.COMPACT_AT and table.dead * 3 > table.used:
+            moved = table.compact()
+            self._postings.merge(moved)
+            self._first = {key: int(moved[first]) for key, first in self._first.items()}
+        elif self._postings.merge_due():
+            self._postings.merge(np.where(table.alive, np.arange(len(table.alive)), 0).astype(np.int32))
+
+
+def _length(passage: IndexedPassage) -> int:
+    return int((passage.counts & MAX_COUNT).sum())
+
+
+def _bytes(memory_id: str) -> bytes:
+    return UUID(memory_id).bytes

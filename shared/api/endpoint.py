@@ -1,0 +1,192 @@
+"""The one shell around every use case: who calls, may they, what do they send, what do they get.
+
+Order: key → scope → content type → size → JSON → fields → use case. Nothing of a request is looked at before the key
+is known to be good, and nothing is written before all of it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, Self, TypeVar
+
+from shared.api import carriers
+from shared.api.http import (
+    Event,
+    HttpRequest,
+    LambdaReply,
+    Reply,
+    error_wire,
+    request_id,
+    request_of,
+    wire,
+)
+from shared.api.routes import Route, named
+from shared.domain.errors import (
+    InsufficientScope,
+    InvalidRequest,
+    StaleEpoch,
+    StrataError,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+)
+from shared.domain.sizes import wrapped_bytes
+from shared.usecases.keys import authenticate
+from shared.usecases.services import Caller, Services
+
+log = logging.getLogger("strata.api")
+
+Provider = Callable[[], Services]
+
+MAX_ATTEMPTS = 5
+# What a function may return is 6 MB; answers are cut well below by the use cases.
+MAX_WRAPPED_BYTES = 6 * 1024 * 1024 - 64 * 1024
+
+
+class Body(Protocol):
+    """A kind of body: it knows how to read itself and what it says about session and embedding model."""
+
+    @property
+    def session_id(self) -> str | None: ...
+
+    @property
+    def embeddings(self) -> str | None: ...
+
+    @classmethod
+    def read(cls, raw: bytes) -> Self:
+        """Raises `InvalidRequest` or `TooLarge`."""
+        ...
+
+
+B = TypeVar("B", bound=Body)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[B]):
+    """An authenticated, permitted and well-formed request."""
+
+    services: Services
+    caller: Caller
+    body: B
+    http: HttpRequest
+
+    def flag(self, name: str) -> bool:
+        return carriers.flag(self.http.query, name)
+
+    def whole(self, name: str, default: int, low: int, high: int) -> int:
+        return carriers.whole(self.http.query, name, default, low, high)
+
+    def refuse_blank_session(self) -> None:
+        """For a call where a session left empty by mistake would mean something far larger."""
+        if self.http.headers.get("x-session-id") == "" or self.body.session_id == "":
+            raise InvalidRequest.field(
+                "X-Session-ID", "is empty", "Name a session, or leave it out for the whole vault."
+            )
+
+    def idempotency(self) -> tuple[str, str] | None:
+        """(the client's name for this request, hash of all that it covers: the body and the session header)."""
+        name = self.http.headers.get("idempotency-key")
+        if name is None:
+            return None
+        if not 1 <= len(name) <= carriers.MAX_IDEMPOTENCY_CHARACTERS:
+            limit = carriers.MAX_IDEMPOTENCY_CHARACTERS
+            raise InvalidRequest.field("Idempotency-Key", f"must have 1 to {limit} characters")
+        covered = hashlib.sha256(self.http.raw)
+        covered.update(b"\0" + self.http.headers.get("x-session-id", "").encode("utf-8", "surrogatepass"))
+        return name, covered.hexdigest()
+
+
+class Handler:
+    """What Lambda calls. `route` is what it answers, `body` what it takes there (None where no key is needed)."""
+
+    def __init__(self, route: Route, body: type[Body] | None, serve: Callable[[HttpRequest], Reply]) -> None:
+        self.route = route
+        self.body = body
+        self._serve = serve
+
+    def __call__(self, event: Event, context: object = None) -> LambdaReply:
+        return _answered(self.route, event, self._serve)
+
+
+def endpoint(name: str, services: Provider, body: type[B]) -> Callable[[Callable[[Call[B]], Reply]], Handler]:
+    """Make a Lambda handler of the function that answers the route `name`; `body` is what it takes."""
+    route = named(name)
+
+    def decorate(use: Callable[[Call[B]], Reply]) -> Handler:
+        return Handler(route, body, lambda http: _served(route, http, services(), body, use))
+
+    return decorate
+
+
+def public(name: str) -> Callable[[Callable[[HttpRequest], Reply]], Handler]:
+    """Make a Lambda handler of a function that needs no key."""
+    return lambda use: Handler(named(name), None, use)
+
+
+def _answered(route: Route, event: Event, use: Callable[[HttpRequest], Reply]) -> LambdaReply:
+    """The reply on the wire, whatever happens."""
+    id_ = request_id(event)
+    try:
+        reply = use(request_of(event))
+        sent = wire(reply.status or route.success, reply.body, reply.content_type, reply.headers, id_)
+        if wrapped_bytes(sent["body"]) > MAX_WRAPPED_BYTES:
+            raise TooLarge("The answer is larger than one response may be.", hint="Ask for fewer rows at once.")
+        return sent
+    except StrataError as error:
+        if error.code == StrataError.code:
+            _log_failure(route, id_, error)
+        return error_wire(error, id_)
+    except Exception as error:
+        _log_failure(route, id_, error)
+        hint = "It is not your request. Try again; when it stays, report the request id."
+        return error_wire(StrataError(f"Something went wrong on the server (request {id_}).", hint=hint), id_)
+
+
+def _served(
+    route: Route, http: HttpRequest, services: Services, body: type[B], use: Callable[[Call[B]], Reply]
+) -> Reply:
+    caller = _permitted(route, http, services)
+    if http.raw:
+        carriers.check_content_type(http.headers, lines=route.content == "jsonl")
+    sent = body.read(http.raw)
+    session_id = carriers.session_of(http.headers, sent.session_id)
+    model = sent.embeddings or http.headers.get("x-embedding-model") or None
+    for attempt in range(MAX_ATTEMPTS):
+        try:
+            return use(Call(services, replace(caller, session_id=session_id, model=model), sent, http))
+        except StaleEpoch:
+            time.sleep(random.uniform(0, 0.01 * 2**attempt))
+            caller = _permitted(route, http, services)
+    raise Unavailable("The vault keeps being emptied meanwhile; try again.", code="busy", retry_after=1)
+
+
+def _permitted(route: Route, http: HttpRequest, services: Services) -> Caller:
+    """The caller, if their key (after its suffix) has every scope that the route needs. Deny by default."""
+    presented = carriers.presented_key(http.headers)
+    if presented is None:
+        raise Unauthorized(
+            "This request carries no memory key.",
+            hint="Send it as `Authorization: Bearer mk_...` or `X-Memory-Key: mk_...`.",
+        )
+    caller = authenticate(services, presented)
+    needed = route.scopes or frozenset(("no key has this",))
+    missing = sorted(needed - caller.scopes)
+    if missing:
+        raise InsufficientScope(
+            f"This key lacks the scope {' and '.join(missing)}.",
+            hint="Use a key that has it, without a suffix that takes it away.",
+            extra={"missing": missing},
+        )
+    return caller
+
+
+def _log_failure(route: Route, id_: str, error: Exception) -> None:
+    """Where it happened, without the exception's own words: they may hold stored text or a key."""
+    places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
+    log.error("request %s, %s: %s at %s", id_, route.name, type(error).__name__, " < ".join(reversed(places)))

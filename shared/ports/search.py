@@ -1,0 +1,90 @@
+"""The search index of a vault: derived from the store, rebuilt from it at will, never the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from shared.domain.memory import Memory, VaultRef
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+# A string, so that functions which never search start without numpy.
+Vector: TypeAlias = "npt.NDArray[np.float32]"
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which rows may be found. Applied before ranking, so that asking for k gives k whenever k exist.
+
+    * `min_importance` leaves reflections of at least that rating, and no raw row.
+    * With `session_id`, raw rows of other sessions are invisible; rows without a session and reflections are not.
+    * The window is ``[from_ms, to_ms)``: raw rows by their date, reflections when their coverage overlaps it.
+    """
+
+    tiers: frozenset[int] = frozenset((1, 2, 3))
+    min_importance: int | None = None
+    session_id: str | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One memory, best passage first. `matched` says whether it is relevant or merely the nearest of the rest."""
+
+    memory_id: str
+    tier: int
+    score: float
+    matched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a memory that waits for its vector; `text` is what the model is given."""
+
+    memory_id: str
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """`passages` are indexed by their words, `without_vector` of them have no vector yet."""
+
+    passages: int
+    without_vector: int
+
+
+class SearchIndex(Protocol):
+    """Raises `Unavailable` ``search_unavailable`` when it cannot answer."""
+
+    def put_words(self, vault: VaultRef, memories: Sequence[Memory]) -> None:
+        """Index rows by their words. A row that is there already stays, with its vectors: rows never change."""
+        ...
+
+    def remove(self, vault: VaultRef, ids: Sequence[str]) -> None:
+        """Forget rows, and every trace of their words in the context of their neighbours."""
+        ...
+
+    def without_vectors(self, vault: VaultRef, limit: int) -> tuple[Passage, ...]:
+        """Passages that wait for a vector, oldest change first."""
+        ...
+
+    def put_vectors(self, vault: VaultRef, passages: Sequence[Passage], vectors: Vector) -> None:
+        """Store unit vectors, one row each. A passage whose memory is gone meanwhile is passed over."""
+        ...
+
+    def search(
+        self, vault: VaultRef, query: str, vector: Vector | None, noise: float, filters: Filters, limit: int
+    ) -> tuple[Hit, ...]:
+        """The `limit` best rows, scores in 0..1 and never rising. `vector` is None when no model can answer.
+
+        `noise` is the cosine below which the model's nearness means nothing.
+        """
+        ...
+
+    def status(self, vault: VaultRef) -> IndexStatus: ...

@@ -1,0 +1,27 @@
+"""Metering: tokens by operation, per key and day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What one key did on one day (``YYYY-MM-DD``, UTC) with one operation."""
+
+    day: str
+    operation: str
+    requests: int
+    tokens: int
+
+
+class UsageMeter(Protocol):
+    def record(self, key_id: str, day: str, operation: str, tokens: int, requests: int) -> None:
+        """Add to a day's sums. Metering never fails a request: an error is logged, not raised."""
+        ...
+
+    def read(self, key_id: str, first_day: str, last_day: str) -> Sequence[UsageRow]:
+        """Rows of the days from first to last, both included, in order of day and operation."""
+        ...

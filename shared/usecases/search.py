@@ -1,0 +1,83 @@
+"""Relevance search: the index proposes, the store decides what exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from shared.domain import metering
+from shared.domain.memory import TIERS, Memory
+from shared.domain.sizes import fit
+from shared.ports.search import Filters
+from shared.usecases import metered
+from shared.usecases.indexing import catch_up
+from shared.usecases.models import chosen_model, query_vector
+from shared.usecases.rows import row_json
+from shared.usecases.services import Answer, Caller, Services
+
+# Where the index answers with rows that are gone, or more rows are wanted, it is asked again for this many times more.
+WIDER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    memory: Memory
+    score: float
+    matched: bool
+
+
+def search(
+    services: Services,
+    caller: Caller,
+    query: str,
+    limit: int,
+    tiers: Sequence[int] | None,
+    importance: int | None,
+) -> Answer:
+    """The `limit` best rows. Raises as `chosen_model`, and `Unavailable` ``search_unavailable``."""
+    filters = filters_for(caller, tiers, importance)
+    hits = found(services, caller, query, filters, limit)
+    rows, truncated = fit([row_json(hit.memory, hit.score) for hit in hits])
+    metered.record(services, caller, metering.SEARCH, sum(hit.memory.tokens for hit in hits[: len(rows)]))
+    answer: Answer = {"memories": rows, "reflection": services.store.debt(caller.vault).block()}
+    if truncated:
+        answer["truncated"] = True
+    return answer
+
+
+def filters_for(caller: Caller, tiers: Sequence[int] | None, importance: int | None) -> Filters:
+    return Filters(
+        tiers=frozenset(TIERS if tiers is None else tiers), min_importance=importance, session_id=caller.session_id
+    )
+
+
+def found(services: Services, caller: Caller, query: str, filters: Filters, limit: int) -> list[Found]:
+    """Exactly `limit` rows, best first, unless fewer exist."""
+    rows: list[Found] = []
+    for hit in ranked(services, caller, query, filters, limit):
+        rows.append(hit)
+        if len(rows) == limit:
+            break
+    return rows
+
+
+def ranked(services: Services, caller: Caller, query: str, filters: Filters, first: int) -> Iterator[Found]:
+    """Live rows, best first, until the vault holds no more; the index is asked for `first` of them to begin with."""
+    vault = caller.vault
+    vector, noise = query_vector(services, chosen_model(services, caller), query)
+    catch_up(services, vault)
+    seen: set[str] = set()
+    asked, ceiling = first, 1.0
+    while True:
+        hits = services.index.search(vault, query, vector, noise, filters, asked)
+        fresh = [hit for hit in hits if hit.memory_id not in seen]
+        memories = services.store.get(vault, [hit.memory_id for hit in fresh]) if fresh else {}
+        for hit in fresh:
+            seen.add(hit.memory_id)
+            # A row that was indexed between two questions may come late with a high score; scores never rise.
+            ceiling = round(min(max(hit.score, 0.0), ceiling), 6)
+            if hit.memory_id in memories:
+                yield Found(memories[hit.memory_id], ceiling, hit.matched)
+        if len(hits) < asked:
+            return
+        asked *= WIDER

