@@ -1,0 +1,261 @@
+"""A configuration, its execution under one schedule, and the judgement about what came of it.
+
+The judgement is independent of the code under test: the answers and the final content must be those of *some* order in
+which the reference model answers the same calls one by one. A call whose worker died may have happened or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from shared.domain.batch import Batch, State
+from shared.domain.errors import StaleEpoch, StrataError
+from shared.domain.memory import VaultRef
+from shared.ports.store import ChangeFeed, Committed, MemoryStore
+from tests.contract.model import ModelStore
+from tests.contract.rows import uuid7
+from tests.contract.sqlite_rig import SqliteRig
+from tests.simulation.audit import audit
+from tests.simulation.scheduler import Chooser, EveryOrder, Lock, Scheduler
+
+VAULT = VaultRef(uuid7(1), 1)
+EPOCHS = (VAULT, VaultRef(VAULT.vault_id, VAULT.epoch + 1))
+
+
+class Site(Protocol):
+    """Where a call is made: the store, and the way to the vault's next content."""
+
+    @property
+    def store(self) -> MemoryStore: ...
+
+    @property
+    def feed(self) -> ChangeFeed: ...
+
+    @property
+    def vault(self) -> VaultRef: ...
+
+    def bump(self) -> object: ...
+
+    def finish_purges(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """One verb with its arguments; `does` gives the same answer wherever it runs alone."""
+
+    name: str
+    does: Callable[[Site], object]
+
+    def answer(self, site: Site) -> tuple[str, object]:
+        try:
+            return "answer", self.does(site)
+        except StrataError as error:
+            return "refusal", error.code
+
+
+class ModelSite:
+    def __init__(self) -> None:
+        self.store = self.feed = ModelStore()
+        self.vault = VAULT
+        self.store.current[VAULT.vault_id] = VAULT.epoch
+
+    def bump(self) -> object:
+        self.store.current[VAULT.vault_id] += 1
+        return self.store.current[VAULT.vault_id]
+
+    def finish_purges(self) -> None:
+        self.store.purge(VAULT.vault_id, self.store.current[VAULT.vault_id])
+
+
+class SqliteSite(SqliteRig):
+    """The vault is the first one of its folder."""
+
+    vault = VAULT
+
+    def bump(self) -> object:
+        return self.directory.next_epoch(self.vault.vault_id, unbind=False)
+
+    def finish_purges(self) -> None:
+        for vault_id, below in self.directory.waiting_purges():
+            self.store.purge(vault_id, below)
+
+
+@dataclass
+class Counts:
+    """What a run of schedules amounted to."""
+
+    configurations: int = 0
+    interleavings: int = 0
+    repetitions: int = 0
+    crashes: int = 0
+    commits: int = 0
+    violations: int = 0
+
+    def add(self, other: Counts) -> None:
+        for name in self.__dataclass_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def line(self) -> str:
+        return ", ".join(f"{name} {getattr(self, name)}" for name in self.__dataclass_fields__)
+
+
+class Violation(AssertionError):
+    """A schedule whose outcome the promises do not allow."""
+
+
+@dataclass
+class History:
+    """Per worker: the answers it got. A worker that died has one answer less than calls, or more."""
+
+    answers: list[list[tuple[str, object]]]
+    started: list[int]
+
+    def commits(self) -> int:
+        values = [value for answers in self.answers for _, value in answers]
+        return sum(isinstance(value, Committed) and not value.already_committed for value in values)
+
+
+@dataclass
+class Configuration:
+    """`before` runs alone; then each list of `workers` runs as one worker."""
+
+    name: str
+    before: Sequence[Call]
+    workers: Sequence[Sequence[Call]]
+    batch_ids: Sequence[str] = ()
+    drops: bool = False
+    _orders: dict[tuple[int, ...], tuple[ModelSite, list[tuple[str, object]]]] = field(default_factory=dict)
+
+    def template(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        site = SqliteSite(folder, connect=Scheduler().connect)
+        site.new_vault()
+        for call in self.before:
+            call.answer(site)
+        site.store.debt(site.vault)
+        site.close()
+
+    def run(self, template: Path, chooser: Chooser, crashes: int) -> Counts:
+        """One schedule, judged. Raises `Violation`."""
+        folder = template.with_name(f"{template.name}-run")
+        begin_anew(template, folder)
+        scheduler = Scheduler(crashes)
+        site = SqliteSite(folder, connect=scheduler.connect, lock=nullcontext)
+        site.store.debt(site.vault)
+        # While no content comes or goes, the table of open files is only read: its lock orders nothing.
+        site.files._lock = Lock(scheduler, "files") if self.drops else nullcontext()  # type: ignore[assignment]
+        history = History([[] for _ in self.workers], [0 for _ in self.workers])
+        for number, calls in enumerate(self.workers):
+            scheduler.add(self._body(site, calls, history, number))
+        try:
+            scheduler.run(chooser)
+        finally:
+            site.close()
+        counts = Counts(repetitions=1) if scheduler.given_up else Counts(interleavings=1, crashes=scheduler.crashed)
+        if not scheduler.given_up:
+            self._judge(folder, history)
+            counts.commits = history.commits()
+        return counts
+
+    @staticmethod
+    def _body(site: Site, calls: Sequence[Call], history: History, number: int) -> Callable[[], None]:
+        def body() -> None:
+            for call in calls:
+                history.started[number] += 1
+                history.answers[number].append(call.answer(site))
+
+        return body
+
+    def _judge(self, folder: Path, history: History) -> None:
+        site = SqliteSite(folder, connect=Scheduler().connect)
+        try:
+            seen = content(site, self.batch_ids)
+            if not any(self._matches(order, history, seen) for order in self._possible(history)):
+                raise Violation(f"{self.name}: no order explains {history.answers} with {seen}")
+            for epoch in EPOCHS:
+                audit(site.store, site.feed, epoch, self.batch_ids)
+        finally:
+            site.close()
+
+    def _possible(self, history: History) -> Iterator[tuple[int, ...]]:
+        """Orders of the calls: worker numbers, each as often as it got answers, and once more where it died."""
+        least = [len(answers) for answers in history.answers]
+        most = [min(started, len(calls)) for started, calls in zip(history.started, self.workers, strict=True)]
+
+        def extend(order: tuple[int, ...], done: list[int]) -> Iterator[tuple[int, ...]]:
+            if all(have >= need for have, need in zip(done, least, strict=True)):
+                yield order
+            for worker, number in enumerate(done):
+                if number < most[worker]:
+                    expected = history.answers[worker][number] if number < least[worker] else None
+                    longer = (*order, worker)
+                    if expected is None or self._replayed(longer)[1][-1] == expected:
+                        yield from extend(longer, [*done[:worker], number + 1, *done[worker + 1 :]])
+
+        return extend((), [0 for _ in self.workers])
+
+    def _matches(self, order: tuple[int, ...], history: History, seen: object) -> bool:
+        return content(self._replayed(order)[0], self.batch_ids) == seen
+
+    def _replayed(self, order: tuple[int, ...]) -> tuple[ModelSite, list[tuple[str, object]]]:
+        if order not in self._orders:
+            site = ModelSite()
+            for call in self.before:
+                call.answer(site)
+            done = [0 for _ in self.workers]
+            answers = []
+            for worker in order:
+                answers.append(self.workers[worker][done[worker]].answer(site))
+                done[worker] += 1
+            self._orders[order] = site, answers
+        return self._orders[order]
+
+
+def visible(batch: Batch) -> Batch:
+    """What a batch says for good; the gap of a batch that never committed is nobody's business."""
+    return batch if batch.state in (State.COMMITTED, State.SETTLED) else replace(batch, sources_deleted=0)
+
+
+def content(site: Site, batch_ids: Sequence[str]) -> object:
+    """Everything that the two contents show which a configuration can meet, interrupted purges finished."""
+    site.finish_purges()
+    return [content_of(site.store, epoch, batch_ids) for epoch in EPOCHS]
+
+
+def content_of(store: MemoryStore, vault: VaultRef, batch_ids: Sequence[str]) -> object:
+    try:
+        batches = {i: visible(batch) for i, batch in store.batches(vault, batch_ids).items()}
+        return store.export(vault, None, 100_000), store.totals(vault), batches
+    except StaleEpoch:
+        return "gone"
+
+
+def begin_anew(template: Path, folder: Path) -> None:
+    """Make the folder what the template is; folders stay, since making and removing them takes longest."""
+    for left in folder.glob("**/*"):
+        if left.is_file():
+            left.unlink()
+    for original in template.glob("**/*"):
+        copied = folder / original.relative_to(template)
+        if original.is_file():
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            copied.write_bytes(original.read_bytes())
+
+
+def explore(
+    configuration: Configuration,
+    folder: Path,
+    crashes: int = 0,
+    limit: int | None = None,
+) -> Counts:
+    """Every schedule of a configuration with at most that many crashes. Raises `Violation` at the first bad one."""
+    template = folder / "template"
+    configuration.template(template)
+    walk, counts = EveryOrder(), Counts(configurations=1)
+    while walk.more() and (limit is None or counts.interleavings < limit):
+        counts.add(configuration.run(template, walk, crashes))
+    return counts
