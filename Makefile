@@ -83,10 +83,13 @@ coverage: $(DEV_STAMP) ## Branch coverage of domain and use cases, at least 95 %
 	    print(f"branches covered: {share:.1f} %"); raise SystemExit(share < 95)'
 
 .PHONY: mutation
-mutation: $(DEV_STAMP) ## Mutate shared/domain and list the surviving mutants
+mutation: export HYPOTHESIS_PROFILE := mutation
+mutation: $(DEV_STAMP) ## Mutate shared/domain and list the surviving mutants (WORKERS=1: half an hour)
 	@$(SYNC) --all-extras --group mutation
-	@$(BIN)/mutmut run
+	@rm -rf mutants
+	@nice -n 19 $(BIN)/mutmut run --max-children $(WORKERS)
 	@$(BIN)/mutmut results
+	@nice -n 19 $(BIN)/python -m tests.mutation.definitions
 
 .PHONY: clean
 clean: ## Remove what the tools made (not .strata: that is data)

@@ -21,7 +21,7 @@ from infra.local.worker import Worker
 from shared import bootstrap
 from shared.api.http import error_wire
 from shared.api.strict_json import MAX_RAW_BYTES, too_large_raw
-from shared.domain.errors import StrataError
+from shared.domain.errors import StrataError, Unavailable
 from shared.settings import Settings, SettingsError, load
 
 Scope = MutableMapping[str, Any]
@@ -31,6 +31,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 THREADS = 16
 GRACE_S = 30
 KEEP_ALIVE_S = 75
+# How long a client may be silent inside a body once the server is to stop.
+BODY_WAIT_S = 2
 # A client that sends too much reads the answer only when it has sent it; so much is read and thrown away for it.
 MAX_DISCARDED_BYTES = 64 * 1024 * 1024
 CANNOT_START = 2
@@ -42,15 +44,20 @@ class Application:
     def __init__(self, gateway: Gateway, threads: ThreadPoolExecutor) -> None:
         self._gateway = gateway
         self._threads = threads
+        self.stopping: Callable[[], bool] = lambda: False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         headers = [(name.decode("latin-1"), _text(value)) for name, value in scope["headers"]]
         try:
-            body = await _body(headers, receive)
+            body = await _body(headers, receive, self.stopping)
         except _TooLarge:
-            await _send(send, _too_large(), close=True)
+            await _send(send, _refusal(too_large_raw()), close=True)
+            return
+        except _Abandoned:
+            error = Unavailable("The server is stopping; the request had not come whole.", code="busy", retry_after=1)
+            await _send(send, _refusal(error), close=True)
             return
         except _Disconnected:
             return
@@ -76,8 +83,22 @@ class _Disconnected(Exception):
     """The client left before its request was whole: half a request means nothing."""
 
 
-async def _body(headers: list[tuple[str, str]], receive: Receive) -> bytes:
-    """The body, never more than the limit in memory. Raises `_TooLarge` or `_Disconnected`."""
+class _Abandoned(Exception):
+    """The server is to stop, and the rest of the body does not come."""
+
+
+async def _message(receive: Receive, stopping: Callable[[], bool]) -> MutableMapping[str, Any]:
+    """The next message. A client that sends nothing more does not keep the server from stopping."""
+    while True:
+        try:
+            return await asyncio.wait_for(receive(), BODY_WAIT_S)
+        except TimeoutError:
+            if stopping():
+                raise _Abandoned from None
+
+
+async def _body(headers: list[tuple[str, str]], receive: Receive, stopping: Callable[[], bool]) -> bytes:
+    """The body, never more than the limit in memory. Raises `_TooLarge`, `_Disconnected` or `_Abandoned`."""
     named = dict(headers)
     declared = named.get("content-length", "0")
     if declared.isdecimal() and int(declared) > MAX_RAW_BYTES and "expect" in named:
@@ -85,7 +106,7 @@ async def _body(headers: list[tuple[str, str]], receive: Receive) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
-        message = await receive()
+        message = await _message(receive, stopping)
         if message["type"] != "http.request":
             raise _Disconnected
         size += len(message.get("body", b""))
@@ -99,8 +120,8 @@ async def _body(headers: list[tuple[str, str]], receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-def _too_large() -> Response:
-    reply = error_wire(too_large_raw(), str(uuid.uuid4()))
+def _refusal(error: StrataError) -> Response:
+    reply = error_wire(error, str(uuid.uuid4()))
     headers = tuple((name, value) for name, value in reply["headers"].items())
     return Response(reply["statusCode"], headers, reply["body"].encode("utf-8"))
 
@@ -153,8 +174,9 @@ def serve(settings: Settings) -> None:
         bootstrap.activate(backend)
         worker = Worker(backend.services)
         threads = ThreadPoolExecutor(THREADS, thread_name_prefix="strata")
+        application = Application(Gateway(backend.services, worker), threads)
         config = uvicorn.Config(
-            Application(Gateway(backend.services, worker), threads),
+            application,
             http="h11",
             ws="none",
             lifespan="off",
@@ -175,7 +197,9 @@ def serve(settings: Settings) -> None:
             worker.start(backend.stored)
 
         try:
-            Server(config, ready).run(sockets=[listener])
+            server = Server(config, ready)
+            application.stopping = lambda: server.should_exit
+            server.run(sockets=[listener])
         finally:
             threads.shutdown()
             worker.stop()

@@ -6,7 +6,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from functions.indexer.handler import handler as indexer
@@ -105,15 +106,27 @@ class Worker:
             self._waiting[vault] = min(turn, self._waiting.get(vault, turn))
             self._wake.notify()
 
-    def _lock(self, vault: VaultRef) -> threading.Lock:
+    @contextmanager
+    def _turn(self, vault: VaultRef) -> Iterator[bool]:
+        """Be the one hand at this vault; says whether another had to be waited for."""
         with self._wake:
-            return self._locks.setdefault(vault, threading.Lock())
+            lock = self._locks.setdefault(vault, threading.Lock())
+        waited = not lock.acquire(blocking=False)
+        if waited:
+            lock.acquire()
+        try:
+            yield waited
+        finally:
+            lock.release()
 
     def _attempt(self, vault: VaultRef, vectors: int) -> bool:
         """Whether everything that waited in the outbox is indexed by its words."""
         feed = self._services.feed
         try:
-            with self._lock(vault):
+            with self._turn(vault) as waited:
+                if waited and self._thread is not None:
+                    # It paid for the vectors of others already; its own come in the background.
+                    vectors = 0
                 while changes := feed.pending(vault, CHANGES_AT_ONCE):
                     event = {"Records": [record(vault, change) for change in changes], "vectors": vectors}
                     vectors = 0
@@ -136,7 +149,7 @@ class Worker:
                 return False
             # Outside the lock, so that no request of this vault waits for the model.
             load_model(self._services, vault)
-            with self._lock(vault):
+            with self._turn(vault):
                 return fill_vectors(self._services, vault, VECTORS_AT_ONCE) > 0
         except (StaleEpoch, NotFound):
             self._forget(vault)

@@ -7,6 +7,11 @@ from shared.domain.errors import InvalidRequest, TooLarge
 MAX_CHARACTERS = 100_000
 MAX_BYTES = 300_000
 BYTES_PER_TOKEN = 4
+# The characters with the Unicode property White_Space. `str.isspace` counts four separators of old tapes among them.
+WHITE_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f"
+    "\u205f\u3000"
+)
 
 
 def est_tokens(text: str) -> int:
@@ -16,7 +21,7 @@ def est_tokens(text: str) -> int:
 
 def is_blank(text: str) -> bool:
     """Whether the text is empty or holds only what Unicode calls white space."""
-    return not text or text.isspace()
+    return not text.strip(WHITE_SPACE)
 
 
 def storable_problem(text: str) -> str | None:

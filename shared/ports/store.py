@@ -203,7 +203,7 @@ class MemoryStore(Protocol):
         ...
 
     def delete(self, vault: VaultRef, ids: Sequence[str], now_ms: int) -> Deleted:
-        """Remove rows of any tier; the batches that consolidated or lease them count the gap."""
+        """Remove rows of any tier. The batch that consolidated a row counts the gap, an open one at its commit."""
         ...
 
     def session_ids(self, vault: VaultRef, session_id: str, limit: int) -> tuple[str, ...]:
@@ -239,7 +239,8 @@ class MemoryStore(Protocol):
     def complete_import(self, vault: VaultRef) -> None:
         """Check and finish what `restore` wrote: pools, counters, source lists. Idempotent.
 
-        Raises `InvalidRequest` naming what is missing (a batch without its header, a position taken twice).
+        `sources_deleted` of a batch becomes the number of its sources that did not come. Raises `InvalidRequest`
+        naming what is wrong: a batch without its header, a position taken twice, lines that disagree about a batch.
         """
         ...
 

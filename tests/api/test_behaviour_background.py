@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from functions.indexer.handler import handler as indexer
 from infra.local.gateway import Gateway
 from infra.local.worker import Worker
 from shared import bootstrap
@@ -111,6 +113,42 @@ def test_a_model_that_fails_is_asked_again(
         assert late.failures == 0
     finally:
         worker.stop()
+
+
+def test_whoever_waited_for_the_vectors_of_others_makes_none(
+    backend: bootstrap.Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many write to one vault at once, nobody waits for much more than 64 embeddings."""
+    monkeypatch.setattr("infra.local.worker.fill_vectors", lambda *_: 0)
+    allowed: list[int] = []
+    first_is_at_work, second_may_come = threading.Event(), threading.Event()
+
+    def watched(event: dict[str, Any], context: object) -> dict[str, Any]:
+        allowed.append(event["vectors"])
+        if len(allowed) == 1:
+            first_is_at_work.set()
+            second_may_come.wait(20)
+            # Long enough for the others to stand in line.
+            time.sleep(0.3)
+        return indexer(event, context)
+
+    worker = Worker(backend.services, watched)
+    client = Client(Gateway(backend.services, worker), backend.services)
+    worker.start()
+    threads = [threading.Thread(target=client.ingest, args=(f"from {number}",)) for number in range(4)]
+    try:
+        threads[0].start()
+        assert first_is_at_work.wait(20)
+        for thread in threads[1:]:
+            thread.start()
+        second_may_come.set()
+        for thread in threads:
+            thread.join()
+    finally:
+        worker.stop()
+    assert allowed[0] == 64
+    assert set(allowed[1:]) == {0}
+    assert len(client.export()) == 4
 
 
 def test_a_damaged_vault_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

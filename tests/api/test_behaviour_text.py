@@ -40,6 +40,12 @@ SAMPLES = [
     "\u0301combining first",
     "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𐍈 𒀀 漢字 かな 한글 ไทย",
     ".",
+    # None of these is white space to Unicode, however they look.
+    "\x1c",
+    "\x1f\x1d\x1e",
+    "\u200b",
+    "\u2060\ufeff",
+    "\u180e",
 ]
 
 
@@ -106,8 +112,10 @@ def one_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bootstrap.
         yield backend
 
 
+WHITE_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=80).filter(
-    lambda text: not text.isspace()
+    lambda text: text.strip(WHITE_SPACE) != ""
 )
 
 
@@ -140,7 +148,7 @@ def test_the_largest_memory_comes_back_from_everywhere(text: str, client: Client
     assert batch["est_tokens"] == -(-len(text.encode()) // 4)
 
 
-@pytest.mark.parametrize("text", ["", " ", "\u3000\u2003\t\n", "\x85\x1c", None, [], [{"type": "image_url"}]])
+@pytest.mark.parametrize("text", ["", " ", "\u3000\u2003\t\n", "\x85\xa0\u2028", None, [], [{"type": "image_url"}]])
 def test_what_has_no_text_is_skipped_by_ingest_and_bad_in_a_file(text: Any, client: Client) -> None:
     body = {"messages": [{"role": "user", "content": text}, {"role": "user", "content": "kept"}]}
     assert client.post(INGEST, body).json["stored"] == 1

@@ -43,6 +43,13 @@ def test_keys_are_metered_apart(meter: UsageMeter) -> None:
     assert list(meter.read("other", "2026-01-01", "2026-12-31")) == []
 
 
+def test_metering_never_fails_a_request(meter: UsageMeter, caplog: pytest.LogCaptureFixture) -> None:
+    assert isinstance(meter, SqliteUsage)
+    meter.close()
+    meter.record("k", "2026-02-01", "search", 1, 1)
+    assert "usage was not recorded" in caplog.text
+
+
 def test_no_record_is_lost_between_threads(meter: UsageMeter) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: meter.record("k", "2026-02-01", "search", n, 1), range(100)))

@@ -291,3 +291,35 @@ def test_who_leaves_in_the_middle_of_a_body_changes_nothing(
         stats = http.get(STATS).json()
         assert (stats["memories"], stats["reflection"]["unconsolidated"]["raw"]["units"]) == (1, 1)
         assert http.post(CHECKOUT, json={"tier": 1}).json()["count"] == 1
+
+
+@pytest.mark.parametrize("kind", ["idle", "silent", "slow"])
+def test_no_client_keeps_the_server_from_stopping(kind: str, tmp_path: Path) -> None:
+    """One that keeps its connection does not, nor one that fell silent; one that still sends is heard to the end."""
+    server = Server(tmp_path, LIGHT)
+    server.start()
+    host, port = server.url.removeprefix("http://").split(":")
+    body = b'{"messages": [{"role": "user", "content": "a"}]}'
+    head = f"POST {INGEST} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {KEY['Authorization']}\r\n"
+    with socket.create_connection((host, int(port)), timeout=30) as plain:
+        if kind == "idle":
+            plain.sendall(f"GET /health HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert plain.recv(65_536).startswith(b"HTTP/1.1 200")
+        else:
+            plain.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
+            time.sleep(0.3)
+        codes: list[int] = []
+        start = time.monotonic()
+        thread = threading.Thread(target=lambda: codes.append(server.stop()))
+        thread.start()
+        if kind == "slow":
+            for number in range(10, len(body), 8):
+                time.sleep(0.5)
+                plain.sendall(body[number : number + 8])
+            assert plain.recv(65_536).startswith(b"HTTP/1.1 202")
+        elif kind == "silent":
+            assert plain.recv(65_536).startswith(b"HTTP/1.1 503")
+        thread.join()
+    assert codes == [0]
+    assert time.monotonic() - start < 15
+    assert "Traceback" not in server.log.read_text()

@@ -6,6 +6,7 @@ mutants in the same order. The exit code is 0 whatever survives: `docs/mutation.
 """
 
 import ast
+import importlib
 import os
 import re
 import resource
@@ -24,7 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DOMAIN = "shared/domain"
 CPU_SECONDS = 120
 # The examples alone: they are quick, and a constant that only a generated case pins is pinned by luck.
-PYTEST = ["-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not hypothesis", "tests/unit/domain"]
+PLUGINS = ["-p", "pytest_socket", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
+PYTEST = ["-q", "-x", *PLUGINS, "-m", "not hypothesis", "tests/unit/domain"]
 OUTCOMES = {0: "survived", 1: "killed", 2: "killed"}
 
 OPERATORS: dict[type[ast.operator] | type[ast.cmpop], ast.operator | ast.cmpop] = {
@@ -141,6 +143,7 @@ def outcome(folder: Path, mutant: Mutant) -> str:
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         os.chdir(folder)
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         sys.path.insert(0, str(folder))
         os._exit(pytest.main(PYTEST))
     _, status = os.waitpid(child, 0)
@@ -150,6 +153,7 @@ def outcome(folder: Path, mutant: Mutant) -> str:
 
 def main() -> None:
     sys.dont_write_bytecode = True
+    importlib.import_module("hypothesis.strategies")
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

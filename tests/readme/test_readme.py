@@ -84,6 +84,7 @@ def test_demo(tmp_path: Path) -> None:
     )
     assert ingested["stored"] == 2
     assert [row["content"] for row in found["memories"]] == [lisbon]
+    assert found["memories"][0]["score"] > 0
     reflection = condensed["memories"][0]
     assert reflection["content"].startswith("The user lives in Lisbon")
     assert (reflection["tier"], reflection["importance"]) == (2, 7)

@@ -17,7 +17,6 @@ import pytest
 from shared.adapters.sqlite import batches, restoring
 from shared.adapters.sqlite import rows as rows_module
 from shared.adapters.sqlite import store as store_module
-from shared.adapters.sqlite.batches import BatchVerbs
 from shared.adapters.sqlite.database import Database
 from shared.adapters.sqlite.leases import OpenLeases, end_lease, insert_lease, open_leases, unpacked
 from shared.adapters.sqlite.rows import Counters, guard, insert_memories, note_changes, read_debt, to_bytes
@@ -393,6 +392,3 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
     original, instead = SqliteStore.append, switch(patch, rows_module, "note_changes")
     method(patch, append)
-
-
-__all__ = ["MISTAKES", "BatchVerbs", "Mistake"]

@@ -152,7 +152,7 @@ CONFIGURATIONS = [
     ),
     of("a writer on the old epoch and the purge", [SOME], [append([4]), append([5])], [BUMP, PURGE, PURGE]),
     of("a commit on the old epoch and the purge", LEASED, [commit(1, 50)], [BUMP, PURGE]),
-    of("a reader of the old epoch and the purge", LEASED, [TOTALS], [get(1, 2)], [BUMP, PURGE]),
+    of("a reader of the old epoch and the purge", LEASED, [TOTALS], [BUMP, PURGE]),
     of("a writer and the seal", [], [append([1]), append([2])], [SEAL]),
     of("the seal of a vault that a delete empties", [append([1])], [delete(1), append([2])], [SEAL]),
     of(

@@ -1,7 +1,8 @@
 """A configuration, its execution under one schedule, and the judgement about what came of it.
 
 The judgement is independent of the code under test: the answers and the final content must be those of *some* order in
-which the reference model answers the same calls one by one. A call whose worker died may have happened or not.
+which the reference model answers the same calls one by one, and in which no call comes before one that had ended when
+it began. A call whose worker died may have happened or not.
 """
 
 from __future__ import annotations
@@ -109,10 +110,19 @@ class Violation(AssertionError):
 
 @dataclass
 class History:
-    """Per worker: the answers it got. A worker that died has one answer less than calls, or more."""
+    """Per worker and call: the answer, and at which step it was begun and ended. The last call of a worker that died
+    has a beginning only."""
 
     answers: list[list[tuple[str, object]]]
-    started: list[int]
+    started: list[list[int]]
+    ended: list[list[int]]
+
+    def may_follow(self, worker: int, done: list[int]) -> bool:
+        """Whether the worker's next call may come now: no call that is still to come had ended before it began."""
+        began = self.started[worker][done[worker]]
+        return not any(
+            number < len(ended) and ended[number] < began for number, ended in zip(done, self.ended, strict=True)
+        )
 
     def commits(self) -> int:
         values = [value for answers in self.answers for _, value in answers]
@@ -148,9 +158,9 @@ class Configuration:
         site.store.debt(site.vault)
         # While no content comes or goes, the table of open files is only read: its lock orders nothing.
         site.files._lock = Lock(scheduler, "files") if self.drops else nullcontext()  # type: ignore[assignment]
-        history = History([[] for _ in self.workers], [0 for _ in self.workers])
+        history = History([[] for _ in self.workers], [[] for _ in self.workers], [[] for _ in self.workers])
         for number, calls in enumerate(self.workers):
-            scheduler.add(self._body(site, calls, history, number))
+            scheduler.add(self._body(site, calls, history, number, scheduler))
         try:
             scheduler.run(chooser)
         finally:
@@ -162,11 +172,14 @@ class Configuration:
         return counts
 
     @staticmethod
-    def _body(site: Site, calls: Sequence[Call], history: History, number: int) -> Callable[[], None]:
+    def _body(
+        site: Site, calls: Sequence[Call], history: History, number: int, scheduler: Scheduler
+    ) -> Callable[[], None]:
         def body() -> None:
             for call in calls:
-                history.started[number] += 1
+                history.started[number].append(scheduler.steps)
                 history.answers[number].append(call.answer(site))
+                history.ended[number].append(scheduler.steps)
 
         return body
 
@@ -184,13 +197,13 @@ class Configuration:
     def _possible(self, history: History) -> Iterator[tuple[int, ...]]:
         """Orders of the calls: worker numbers, each as often as it got answers, and once more where it died."""
         least = [len(answers) for answers in history.answers]
-        most = [min(started, len(calls)) for started, calls in zip(history.started, self.workers, strict=True)]
+        most = [len(started) for started in history.started]
 
         def extend(order: tuple[int, ...], done: list[int]) -> Iterator[tuple[int, ...]]:
             if all(have >= need for have, need in zip(done, least, strict=True)):
                 yield order
             for worker, number in enumerate(done):
-                if number < most[worker]:
+                if number < most[worker] and history.may_follow(worker, done):
                     expected = history.answers[worker][number] if number < least[worker] else None
                     longer = (*order, worker)
                     if expected is None or self._replayed(longer)[1][-1] == expected:

@@ -43,15 +43,15 @@ def python_files(*folders: str) -> Iterator[Path]:
         yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-def text_files() -> Iterator[Path]:
+def text_files(root: Path = ROOT) -> Iterator[Path]:
     """Everything that travels with the project and is text: what .gitignore names was left here by some tool."""
     left_out = {"uv.lock", "LICENSE", ".git"}
     ignored = [
-        line.strip("/") for line in (ROOT / ".gitignore").read_text("utf-8").splitlines() if line and line[0] != "#"
+        line.strip("/") for line in (root / ".gitignore").read_text("utf-8").splitlines() if line and line[0] != "#"
     ]
-    folders = [ROOT / name for name in (".ci", "docs", *CODE_FOLDERS)]
-    for path in sorted((*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*")))):
-        parts = path.relative_to(ROOT).parts
+    folders = [root / name for name in (".ci", "docs", *CODE_FOLDERS)]
+    for path in sorted((*root.iterdir(), *(path for folder in folders for path in folder.rglob("*")))):
+        parts = path.relative_to(root).parts
         if (
             path.is_file()
             and parts[0] not in left_out
@@ -111,6 +111,18 @@ def test_no_machine_path_or_foreign_word() -> None:
         if word in line.lower()
     ]
     assert found == []
+
+
+def test_what_tools_leave_behind_is_not_read(tmp_path: Path) -> None:
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    kept = [tmp_path / name for name in ("README.md", "docs/page.md", "shared/rules.py")]
+    left_over = [
+        tmp_path / name for name in (".coverage", ".coverage.host.1", "coverage.json", "shared/__pycache__/a.py")
+    ]
+    for path in (*kept, *left_over, tmp_path / "docs" / "picture.png"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\x89\x00" if path.suffix == ".png" or path in left_over[:2] else b"text")
+    assert set(text_files(tmp_path)) == {tmp_path / ".gitignore", *kept}
 
 
 def test_nothing_is_left_open_or_switched_off() -> None:

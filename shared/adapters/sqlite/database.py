@@ -113,6 +113,18 @@ class Database:
                 return
         connection.close()
 
+    def _roll_back(self, connection: sqlite3.Connection, *, reuse: bool) -> None:
+        """Undo, keeping the connection when that is safe. Closing it undoes as well."""
+        if reuse:
+            try:
+                connection.execute("ROLLBACK")
+            except sqlite3.Error:
+                reuse = False
+        if reuse:
+            self._give_back(connection)
+        else:
+            connection.close()
+
     @contextmanager
     def _transaction(self, begin: str, end: str, durable: bool) -> Iterator[sqlite3.Connection]:
         connection: sqlite3.Connection | None = None
@@ -127,11 +139,7 @@ class Database:
                 connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         except StrataError:
             if connection is not None:
-                connection.execute("ROLLBACK")
-                if durable:
-                    self._give_back(connection)
-                else:
-                    connection.close()
+                self._roll_back(connection, reuse=durable)
             raise
         except sqlite3.Error as error:
             if connection is not None:

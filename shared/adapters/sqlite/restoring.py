@@ -83,3 +83,16 @@ class RestoreVerbs:
             ).fetchone()
             if twice is not None:
                 raise InvalidRequest(f"Two lines claim position {twice[1]} of batch {twice[0]}.")
+            wrong = connection.execute(
+                "SELECT b.id FROM memory m JOIN batch b ON b.seq = m.consolidated_by"
+                " WHERE b.tier <> m.tier OR m.position >= b.count"
+                " UNION ALL SELECT b.id FROM memory m JOIN batch b ON b.seq = m.origin WHERE b.tier <> m.tier - 1"
+                " LIMIT 1"
+            ).fetchone()
+            if wrong is not None:
+                raise InvalidRequest(f"Lines disagree about the batch {wrong[0]}.")
+            # A source that was deleted between two pages of the export is on neither of them.
+            connection.execute(
+                "UPDATE batch SET sources_deleted = count -"
+                " (SELECT COUNT(*) FROM memory m WHERE m.consolidated_by = batch.seq)"
+            )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.times import MAX_MS, MIN_MS, parse_date, parse_instant, to_text
+from shared.domain.times import DAY_MS, MAX_MS, MIN_MS, parse_date, parse_instant, to_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -31,6 +31,9 @@ def test_milliseconds_survive_the_way_there_and_back(moment: datetime) -> None:
         ("1970-01-01T00:00:00.07Z", 70),
         ("1970-01-01T01:30:00+01:30", 0),
         ("1970-01-01T00:00:00-0030", 1_800_000),
+        ("1970-01-02T00:00:00+23:59", 60_000),
+        ("1970-01-01T00:00:00-23:59", 86_340_000),
+        ("1970-01-01T00:00:00.0009Z", 0),
         ("1970-01-01T23:59:60Z", 86_400_000),
         ("0001-01-01T00:00:00Z", MIN_MS),
         ("9999-12-31T23:59:59.999Z", MAX_MS),
@@ -38,6 +41,7 @@ def test_milliseconds_survive_the_way_there_and_back(moment: datetime) -> None:
 )
 def test_forms_that_are_read(text: str, ms: int) -> None:
     assert parse_instant(text) == ms
+    assert type(parse_instant(text)) is int
 
 
 @pytest.mark.parametrize(
@@ -67,6 +71,12 @@ def test_forms_that_are_read(text: str, ms: int) -> None:
 def test_forms_that_are_not(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_instant(text)
+
+
+def test_the_calendar_has_the_years_1_to_9999() -> None:
+    # Seconds by `date -u -d 0001-01-01 +%s` and `date -u -d 9999-12-31T23:59:59 +%s`.
+    assert (MIN_MS, MAX_MS) == (-62_135_596_800_000, 253_402_300_799_999)
+    assert DAY_MS == 24 * 60 * 60 * 1_000
 
 
 def test_only_bare_dates_are_dates() -> None:

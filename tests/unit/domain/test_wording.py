@@ -42,17 +42,18 @@ def renewal(batch: Batch) -> StrataError:
 
 
 @pytest.mark.parametrize(
-    ("error", "means"),
+    ("refuse", "means"),
     [
-        (batches.lease_expired(), "expired"),
-        (batches.sources_deleted(), "deleted"),
-        (batches.refuse_commit(replace(LEASED, state=State.REOPENED)), "undone"),
-        (batches.refuse_commit(replace(LEASED, state=State.RELEASED)), "released"),
-        (renewal(replace(LEASED, renewed_ms=5)), "renewed already"),
-        (refusal(lambda: narrow(SCOPES, "admin")), "suffix"),
+        (batches.lease_expired, "expired"),
+        (batches.sources_deleted, "deleted"),
+        (lambda: batches.refuse_commit(replace(LEASED, state=State.REOPENED)), "undone"),
+        (lambda: batches.refuse_commit(replace(LEASED, state=State.RELEASED)), "released"),
+        (lambda: renewal(replace(LEASED, renewed_ms=5)), "renewed already"),
+        (lambda: refusal(lambda: narrow(SCOPES, "admin")), "suffix"),
     ],
 )
-def test_refusals_say_what_happened_and_what_to_do(error: StrataError, means: str) -> None:
+def test_refusals_say_what_happened_and_what_to_do(refuse: Callable[[], StrataError], means: str) -> None:
+    error = refuse()
     assert is_sentence(error.message)
     assert means in error.message
     assert is_sentence(error.hint)
