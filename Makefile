@@ -84,7 +84,7 @@ coverage: $(DEV_STAMP) ## Branch coverage of domain and use cases, at least 95 %
 
 .PHONY: mutation
 mutation: export HYPOTHESIS_PROFILE := mutation
-mutation: $(DEV_STAMP) ## Mutate shared/domain and list the surviving mutants (WORKERS=1: half an hour)
+mutation: $(DEV_STAMP) ## Mutate shared/domain and list the surviving mutants (ten to twenty minutes)
 	@$(SYNC) --all-extras --group mutation
 	@rm -rf mutants
 	@nice -n 19 $(BIN)/mutmut run --max-children $(WORKERS)

@@ -63,11 +63,15 @@ class SearchIndex(Protocol):
     """Raises `Unavailable` ``search_unavailable`` when it cannot answer."""
 
     def put_words(self, vault: VaultRef, memories: Sequence[Memory]) -> None:
-        """Index rows by their words. A row that is there already stays, with its vectors: rows never change."""
+        """Index rows by their words. A row that is there already stays, with its vectors: rows never change.
+
+        A row that the store does not hold any more is passed over, however long ago it was read: what was removed does
+        not come back. An index in the store's own file asks the store, a remote one lets the change counter decide.
+        """
         ...
 
     def remove(self, vault: VaultRef, ids: Sequence[str]) -> None:
-        """Forget rows, and every trace of their words in the context of their neighbours."""
+        """Forget rows: their words, unless another row holds them, and every trace of them around their neighbours."""
         ...
 
     def without_vectors(self, vault: VaultRef, limit: int) -> tuple[Passage, ...]:

@@ -228,7 +228,8 @@ class MemoryStore(Protocol):
     def restore(self, vault: VaultRef, rows: Sequence[Memory], batches: Sequence[Batch], now_ms: int) -> int:
         """Write rows and batch headers of an import under the importing epoch. Returns how many rows it now holds.
 
-        Rows and headers that are there already are left as they are: a page sent again stores nothing twice.
+        Rows and headers that are there already are left as they are: a page sent again stores nothing twice. After
+        `complete_import` a page that holds anything new raises `StaleEpoch`.
         """
         ...
 
@@ -237,7 +238,7 @@ class MemoryStore(Protocol):
         ...
 
     def complete_import(self, vault: VaultRef) -> None:
-        """Check and finish what `restore` wrote: pools, counters, source lists. Idempotent.
+        """Check and finish what `restore` wrote: pools, counters, source lists. Changes nothing the second time.
 
         `sources_deleted` of a batch becomes the number of its sources that did not come. Raises `InvalidRequest`
         naming what is wrong: a batch without its header, a position taken twice, lines that disagree about a batch.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from shared.retrieval.tokens import tokens
 
 Floats = npt.NDArray[np.float32]
 
+TERM: np.dtype[np.int32] = np.dtype("<i4")
+COUNT: np.dtype[np.uint16] = np.dtype("<u2")
+"""Of terms and their counts, on disk too."""
 HEADING_ONLY = 0x8000
 """Set in a count when the term stands in the passage's role or date but not in its own text."""
 MAX_COUNT = 0x7FFF
@@ -51,22 +54,49 @@ class QuerySignals:
     noise: float = 1.0
 
 
-def counted_words(role: str, date_ms: int, passage: str) -> tuple[list[str], npt.NDArray[np.uint16]]:
-    """Distinct stems of ``role (date): text`` and their counts, `HEADING_ONLY` set on those that the text lacks.
+Words = tuple[tuple[str, ...], list[str]]
+"""Stems of a passage's heading, ``role (date):``, and those of its text; in order, repeats included."""
 
-    Role and date help to rank; only the text's own words make a row match.
+
+def passage_words(role: str, date_ms: int, passage: str) -> Words:
+    return _heading(role, date_ms // DAY_MS), tokens(passage)
+
+
+def counted_words(
+    passages: Sequence[Words], number: Mapping[str, int]
+) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.uint16]]]:
+    """The distinct terms of every passage, ascending, and how often it holds each; `number` tells a stem's term.
+
+    `HEADING_ONLY` is set in the counts of terms that the text itself lacks: role and date help to rank, only the
+    text's own words make a row match.
     """
-    counted = Counter(tokens(passage))
-    for stem, count in _heading(role, date_ms // DAY_MS):
-        own = counted.get(stem)
-        counted[stem] = count | HEADING_ONLY if own is None else min(own + count, MAX_COUNT)
-    return list(counted), np.fromiter(counted.values(), np.uint16, len(counted))
+    # All passages at once: one sort brings the same words of the same passage together.
+    headings, texts = [heading for heading, _ in passages], [text for _, text in passages]
+    keys = np.concatenate((_keys(headings, number) | 1, _keys(texts, number)))
+    keys.sort()
+    first = np.ones(len(keys), np.bool_)
+    first[1:] = keys[1:] >> 1 != keys[:-1] >> 1
+    starts = np.flatnonzero(first)
+    total = np.diff(starts, append=len(keys))
+    in_heading = np.diff(np.cumsum(keys & 1)[starts + total - 1], prepend=0)
+    counts = np.minimum(total, MAX_COUNT) | np.where(in_heading == total, HEADING_ONLY, 0)
+    found = keys[starts] >> 1
+    ends = np.searchsorted(found >> 32, np.arange(len(passages) + 1)).tolist()
+    terms, short = (found & 0xFFFF_FFFF).astype(TERM), counts.astype(COUNT)
+    return [(terms[start:end], short[start:end]) for start, end in pairwise(ends)]
+
+
+def _keys(stems: Sequence[Sequence[str]], number: Mapping[str, int]) -> npt.NDArray[np.int64]:
+    """For every stem of every passage one number: the passage's place, the term, a free bit."""
+    sizes = list(map(len, stems))
+    terms = np.fromiter(map(number.__getitem__, chain.from_iterable(stems)), np.int64, sum(sizes))
+    keys: npt.NDArray[np.int64] = np.repeat(np.arange(len(stems), dtype=np.int64) << 33, sizes) | terms << 1
+    return keys
 
 
 @lru_cache(maxsize=4_096)
-def _heading(role: str, day: int) -> tuple[tuple[str, int], ...]:
-    words = Counter(tokens(embedded_text(role, day * DAY_MS, "")))
-    return tuple((stem, min(count, MAX_COUNT)) for stem, count in words.items())
+def _heading(role: str, day: int) -> tuple[str, ...]:
+    return tuple(tokens(embedded_text(role, day * DAY_MS, "")))
 
 
 def unit(vector: npt.NDArray[np.float16] | Floats) -> Floats:

@@ -16,7 +16,7 @@ MAX_TOKEN = 64
 
 _POSSESSIVE = re.compile(r"['’](?<=[^\W_].)[sS](?![^\W_])")
 # ASCII text without joined names, which is most text, is cut by white space once everything else has become some.
-_ASCII_WORDS = {c: chr(c).lower() if chr(c).isalnum() else " " for c in range(128)}
+_ASCII_WORDS = bytes(ord(chr(c).lower()) if chr(c).isascii() and chr(c).isalnum() else 32 for c in range(256))
 _INNER_DOT = re.compile(r"\.[A-Za-z0-9]")
 _RUN = re.compile(r"[^\W_]+(?:[._][^\W_]+)*")
 _PART = re.compile(r"[._]")
@@ -71,7 +71,7 @@ def tokens(text: str) -> list[str]:
     """
     if text.isascii() and "_" not in text and not _INNER_DOT.search(text):
         plain = _POSSESSIVE.sub("", text) if "'" in text else text
-        words = plain.translate(_ASCII_WORDS).split()
+        words = plain.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
         return list(map(stem, words)) if words else _visible(plain) or _visible(text)
     folded = _POSSESSIVE.sub("", fold(text))
     found = list(_ascii_words(folded) if folded.isascii() else _words(folded))

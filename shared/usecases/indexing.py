@@ -24,12 +24,8 @@ def index_changes(services: Services, vault: VaultRef, changes: Sequence[Change]
         if gone:
             services.index.remove(vault, gone)
         if rows:
+            # The index passes over a row that is deleted between the two steps.
             services.index.put_words(vault, [rows[memory_id] for memory_id in ids if memory_id in rows])
-            # A row deleted between the two steps may have left the index already, by another hand.
-            kept = services.store.get(vault, list(rows))
-            meanwhile = [memory_id for memory_id in rows if memory_id not in kept]
-            if meanwhile:
-                services.index.remove(vault, meanwhile)
     if vectors > 0:
         fill_vectors(services, vault, vectors)
 

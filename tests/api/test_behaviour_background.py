@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -211,3 +212,37 @@ def test_a_start_that_failed_can_be_tried_again(tmp_path: Path) -> None:
             bootstrap.Embedded(settings)
     keys.unlink()
     bootstrap.Embedded(settings).close()
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 4_096])
+@pytest.mark.parametrize("which", ["vault", "keys"])
+def test_a_file_that_lost_its_content_is_no_new_file(which: str, kept_bytes: int, tmp_path: Path) -> None:
+    """Cut to nothing, or to the first page that SQLite writes: begun anew, it would hide what was lost."""
+    empty = tmp_path / "empty.sqlite3"
+    connection = sqlite3.connect(empty)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    remains = empty.read_bytes()[:kept_bytes]
+    assert len(remains) == kept_bytes
+    settings = settings_of(tmp_path / "data")
+    with bootstrap.Embedded(settings) as before:
+        bootstrap.activate(before)
+        Client(Gateway(before.services), before.services).ingest("a")
+        (vault,) = before.stored()
+    name = "keys.sqlite3" if which == "keys" else f"vaults/{vault.vault_id}.{vault.epoch}.sqlite3"
+    (settings.data / name).write_bytes(remains)
+    if which == "keys":
+        with pytest.raises(Unavailable, match="it is empty"):
+            bootstrap.Embedded(settings)
+        return
+    with bootstrap.Embedded(settings) as after:
+        bootstrap.activate(after)
+        client = Client(Gateway(after.services), after.services)
+        for answer in (client.get(STATS), client.post("/v1/memory/search", {"query": "a"})):
+            assert (answer.status, answer.code) == (503, "storage_unavailable")
+            assert Path(name).name in answer.json["error"]
+        assert client.using("mk_other").ingest("works")
+        # The way out, when there is no backup.
+        assert client.delete("/v1/memory").status == 200
+        assert client.ingest("anew")
+    bootstrap.activate(None)

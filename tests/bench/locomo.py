@@ -13,10 +13,11 @@ import argparse
 import json
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,7 +30,7 @@ from shared.adapters.local_embedder.static import StaticEmbedder
 from shared.adapters.sqlite.resident import ResidentIndex
 from shared.ports.embedder import Embedder
 from shared.retrieval.chunks import chunks, embedded_text
-from shared.retrieval.indexed import IndexedPassage, QuerySignals, counted_words
+from shared.retrieval.indexed import IndexedPassage, QuerySignals, counted_words, passage_words
 from shared.retrieval.ranking import rank
 from shared.retrieval.tokens import tokens
 
@@ -78,14 +79,15 @@ def questions_of(sample: dict[str, Any], known: set[str]) -> Iterator[tuple[str,
 
 def index_of(turns: Sequence[Turn], embedder: Embedder) -> ResidentIndex:
     index = ResidentIndex(embedder.dimension)
+    term = defaultdict[str, int](count().__next__)
     for turn in turns:
         passages = []
         texts = chunks(turn.text)
         vectors = embedder.embed_documents([embedded_text(turn.role, turn.date_ms, text) for text in texts])
         for number, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
-            stems, counts = counted_words(turn.role, turn.date_ms, text)
-            ids, new = index.term_ids(stems)
-            index.learn(new)
+            words = passage_words(turn.role, turn.date_ms, text)
+            ((terms, counts),) = counted_words([words], term)
+            index.learn((stem, term[stem]) for stems in words for stem in stems)
             passages.append(
                 IndexedPassage(
                     turn.id,
@@ -97,7 +99,7 @@ def index_of(turns: Sequence[Turn], embedder: Embedder) -> ResidentIndex:
                     None,
                     None,
                     None,
-                    np.array(ids, np.int32),
+                    terms,
                     counts,
                     vector,
                 )

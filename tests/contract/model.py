@@ -60,6 +60,7 @@ class Content:
     changes: list[Change] = field(default_factory=list)
     changed: int = 0
     sealed: bool = False
+    imported: bool = False
 
     def note(self, memory_id: str) -> None:
         self.changed += 1
@@ -390,6 +391,8 @@ class ModelStore:
 
     def restore(self, vault: VaultRef, rows: Sequence[Memory], batches: Sequence[Batch], now_ms: int) -> int:
         content = self._write(vault)
+        if content.imported and any(row.id not in content.rows for row in rows):
+            raise StaleEpoch("imported")
         for row in rows:
             if row.id not in content.rows:
                 content.rows[row.id] = row
@@ -406,6 +409,8 @@ class ModelStore:
 
     def complete_import(self, vault: VaultRef) -> None:
         content = self._write(vault)
+        if content.imported:
+            return
         lists: dict[str, dict[int, str]] = {}
         for row in content.rows.values():
             for named in (row.origin, row.consolidated_by):
@@ -419,6 +424,7 @@ class ModelStore:
         for batch in content.batches.values():
             places = lists.get(batch.id, {})
             content.sources[batch.id] = [places.get(place, "") for place in range(batch.count)]
+        content.imported = True
 
     def purge(self, vault_id: str, below_epoch: int) -> None:
         self._floor[vault_id] = max(below_epoch, self._floor.get(vault_id, 0))

@@ -206,6 +206,20 @@ def test_indexing_a_row_twice_changes_nothing(rig: IndexRig, vault: VaultRef, ma
     assert_same(find(rig, vault, "saffron thistle", 10), before)
 
 
+def test_rows_that_the_store_does_not_hold_any_more_do_not_come_back(
+    rig: IndexRig, vault: VaultRef, make: Maker
+) -> None:
+    kept, gone, never = make.raw("harbour"), make.raw("meadow"), make.raw("meadow and copper")
+    rig.write(vault, [kept, gone])
+    find(rig, vault, "meadow")
+    rig.delete(vault, [gone])
+    for _ in range(2):
+        rig.index.put_words(vault, [gone, kept, never])
+        assert [hit.memory_id for hit in find(rig, vault, "meadow")] == [kept.id]
+        assert rig.index.status(vault).passages == 1
+        rig.restart()
+
+
 def test_a_long_text_is_found_by_any_of_its_passages(rig: IndexRig, vault: VaultRef, make: Maker) -> None:
     filler = "Nothing of note happened on that grey and quiet day. "
     row = make.raw(filler * 100 + "Then a thistle bloomed. " + filler * 100)

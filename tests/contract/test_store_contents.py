@@ -214,6 +214,24 @@ def test_an_imported_consolidation_can_be_undone(rig: Rig, store: MemoryStore, m
     assert ids_of(take(store, target, make).memories) == ids_of(take(store, old, make).memories)
 
 
+def test_a_page_that_comes_after_the_end_of_its_import_changes_nothing(
+    rig: Rig, store: MemoryStore, make: Maker
+) -> None:
+    old = rig.new_vault()
+    a_lived_in_vault(store, old, make)
+    rows, batches = exported(store, old)
+    target = rig.importing(rig.new_vault())
+    store.restore(target, rows, batches, NOW)
+    store.complete_import(target)
+    take(store, target, make)
+    before = everything(store, target), store.debt(target)
+    with pytest.raises(StaleEpoch):
+        store.restore(target, [rows[0], make.raw()], [], NOW)
+    assert store.restore(target, rows[:2], batches, NOW) == len(rows)
+    store.complete_import(target)
+    assert (everything(store, target), store.debt(target)) == before
+
+
 def test_an_import_without_a_batch_is_incomplete(rig: Rig, store: MemoryStore, make: Maker) -> None:
     old = rig.new_vault()
     a_lived_in_vault(store, old, make)

@@ -1,8 +1,8 @@
 """Mutants of what mutmut leaves alone: module and class level code, decorators, and functions below a decorator.
 
 ``python -m tests.mutation.definitions`` copies the project into a temporary folder, changes one node of
-``shared/domain`` at a time there, runs the examples of ``tests/unit/domain`` on it and prints the survivors. Every run makes the same
-mutants in the same order. The exit code is 0 whatever survives: `docs/mutation.md` judges the survivors.
+``shared/domain`` at a time there, runs the examples of ``tests/unit/domain`` on it and prints the survivors. Every run
+makes the same mutants in the same order. The exit code is 0 whatever survives: `docs/mutation.md` judges the survivors.
 """
 
 import ast

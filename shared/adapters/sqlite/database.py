@@ -56,7 +56,17 @@ class Database:
     unexpected happened is closed, which rolls its transaction back.
     """
 
-    def __init__(self, path: Path, schema: str, connect: Connect, lock: MakeLock, synchronous: str = "FULL") -> None:
+    def __init__(
+        self,
+        path: Path,
+        schema: str,
+        connect: Connect,
+        lock: MakeLock,
+        synchronous: str = "FULL",
+        *,
+        may_begin: bool = True,
+    ) -> None:
+        """`may_begin` says whether a file without tables is a new one; otherwise it has lost its content."""
         self.path = path
         self.closed = False
         self._connect = connect
@@ -64,9 +74,9 @@ class Database:
         self._write_lock = lock()
         self._idle: list[sqlite3.Connection] = []
         self._idle_lock = threading.Lock()
-        self._prepare(schema)
+        self._prepare(schema, may_begin)
 
-    def _prepare(self, schema: str) -> None:
+    def _prepare(self, schema: str, may_begin: bool) -> None:
         """Make the tables of a new file. A file of another program is refused before anything in it changes."""
         try:
             if not self.path.exists():
@@ -77,6 +87,9 @@ class Database:
             if owner != APPLICATION_ID and (owner or tables):
                 connection.close()
                 raise refuse(self.path, "it was not made by this program")
+            if not tables and not may_begin:
+                connection.close()
+                raise refuse(self.path, "it is empty, although it held data")
             self._tune(connection)
             if not tables:
                 connection.execute("BEGIN IMMEDIATE")
@@ -93,7 +106,7 @@ class Database:
     def _tune(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-        connection.execute("PRAGMA secure_delete = FAST")
+        connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
 
     def _take(self) -> sqlite3.Connection:

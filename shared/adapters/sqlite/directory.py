@@ -40,9 +40,10 @@ class SqliteDirectory:
 
     def __init__(self, folder: Path, connect: Connect = connect, lock: MakeLock = threading.Lock) -> None:
         path = folder / "keys.sqlite3"
-        if not path.exists() and any(folder.glob("vaults/*.sqlite3")):
+        vaults = any(folder.glob("vaults/*.sqlite3"))
+        if not path.exists() and vaults:
             raise refuse(path, "it is missing, while there are vaults that only its keys open")
-        self._database = Database(path, KEYS, connect, lock)
+        self._database = Database(path, KEYS, connect, lock, may_begin=not vaults)
         self._touched: dict[str, int] = {}
 
     @property

@@ -107,9 +107,10 @@ class VaultFiles:
             fresh = not path.exists()
             if fresh and vault.epoch not in self._epochs.current(vault.vault_id):
                 raise StaleEpoch("The vault's content was replaced while the request ran.")
-            if fresh and self._epochs.was_made(vault):
+            made = self._epochs.was_made(vault)
+            if fresh and made:
                 raise refuse(path, "it is missing")
-            database = Database(path, VAULT, self._connect, self._make_lock)
+            database = Database(path, VAULT, self._connect, self._make_lock, may_begin=not made)
             if fresh:
                 self._epochs.made(vault)
             self._open[vault] = database

@@ -7,10 +7,8 @@ change, each of them written to disk first.
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from itertools import chain, count, filterfalse
 
 import numpy as np
 import numpy.typing as npt
@@ -18,44 +16,17 @@ import numpy.typing as npt
 from shared.adapters.sqlite.files import VaultFiles
 from shared.adapters.sqlite.resident import ResidentIndex
 from shared.adapters.sqlite.rows import Row, in_chunks, marks, to_bytes, to_id
+from shared.adapters.sqlite.slots import Slots
 from shared.domain.memory import Memory, VaultRef
 from shared.ports.search import Filters, Hit, IndexStatus, Passage, Vector
 from shared.retrieval.chunks import chunks, embedded_text
-from shared.retrieval.indexed import IndexedPassage, QuerySignals, counted_words
+from shared.retrieval.indexed import COUNT, TERM, IndexedPassage, QuerySignals, counted_words, passage_words
 from shared.retrieval.ranking import rank
 from shared.retrieval.tokens import tokens
 
 DISK_VECTOR = np.dtype("<f2")
-DISK_TERM = np.dtype("<i4")
-DISK_COUNT = np.dtype("<u2")
 ALL_TIERS = frozenset((1, 2, 3))
-# Once so many stems of a vault have their numbers in memory, at some 150 bytes each, it begins anew.
-KEPT_TERMS = 20_000
-
-
-class _Slot:
-    """One vault's place: the lock that orders changes to it, and its index once it was read."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.index: ResidentIndex | None = None
-        self._terms: dict[str, int] = {}
-
-    @contextmanager
-    def numbering(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
-        """Stems and their numbers as far as they are in memory, and a place for those that a write adds.
-
-        Numbers on disk never change. If the write fails, what it added is forgotten.
-        """
-        if len(self._terms) > KEPT_TERMS:
-            self._terms.clear()
-        added: dict[str, int] = {}
-        try:
-            yield self._terms, added
-        except BaseException:
-            for stem in added:
-                self._terms.pop(stem, None)
-            raise
+WALKED_AT_ONCE = 1_000
 
 
 class SqliteIndex:
@@ -68,51 +39,64 @@ class SqliteIndex:
     def __init__(self, files: VaultFiles, dimension: Callable[[VaultRef], int], limit_bytes: int) -> None:
         self._files = files
         self._dimension = dimension
-        self._limit_bytes = limit_bytes
-        self._slots: OrderedDict[VaultRef, _Slot] = OrderedDict()
-        self._lock = threading.Lock()
+        self._slots = Slots(limit_bytes)
 
     def put_words(self, vault: VaultRef, memories: Sequence[Memory]) -> None:
         if not memories:
             return
+        raws = [to_bytes(memory.id) for memory in memories]
         cut = [
-            (memory, number, *counted_words(memory.role, memory.date_ms, part))
-            for memory in memories
-            for number, part in enumerate(chunks(memory.text))
+            (memory, raw, place, passage_words(memory.role, memory.date_ms, part))
+            for memory, raw in zip(memories, raws, strict=True)
+            for place, part in enumerate(chunks(memory.text))
         ]
-        slot = self._slot(vault)
-        with slot.lock, slot.numbering() as (number, added):
+        with self._slots.held(vault) as slot, slot.numbering() as (number, added):
             with self._files.database(vault).write(durable=False) as connection:
-                here = _indexed(connection, memories)
-                cut = [each for each in cut if each[0].id not in here]
-                added.update(_intern(connection, set().union(*(stems for _, _, stems, _ in cut)).difference(number)))
+                missing = _missing(connection, raws)
+                cut = [each for each in cut if each[1] in missing]
+                words = [each for _, _, _, each in cut]
+                stems = chain.from_iterable(chain.from_iterable(words))
+                added.update(_intern(connection, set(filterfalse(number.__contains__, stems)), len(number)))
                 number.update(added)
-                terms = [np.fromiter(map(number.__getitem__, stems), DISK_TERM, len(stems)) for _, _, stems, _ in cut]
+                counted = counted_words(words, number)
                 connection.executemany(
                     "INSERT INTO passage (id, number, terms, counts) VALUES (?,?,?,?)",
                     [
-                        (to_bytes(memory.id), place, numbers.tobytes(), counts.astype(DISK_COUNT, copy=False).tobytes())
-                        for (memory, place, _, counts), numbers in zip(cut, terms, strict=True)
+                        (raw, place, terms.tobytes(), counts.tobytes())
+                        for (_, raw, place, _), (terms, counts) in zip(cut, counted, strict=True)
                     ],
                 )
-            if slot.index is not None:
-                slot.index.learn(added.items())
-                slot.index.add(
-                    [
-                        _passage(memory, place, numbers, counts)
-                        for (memory, place, _, counts), numbers in zip(cut, terms, strict=True)
-                    ]
-                )
+            with slot.following() as index:
+                if index is not None:
+                    index.learn(added.items())
+                    index.add(
+                        [
+                            _passage(memory, place, terms, counts)
+                            for (memory, _, place, _), (terms, counts) in zip(cut, counted, strict=True)
+                        ]
+                    )
 
     def remove(self, vault: VaultRef, ids: Sequence[str]) -> None:
         if not ids:
             return
-        slot = self._slot(vault)
-        with slot.lock:
+        with self._slots.held(vault) as slot:
             with self._files.database(vault).write(durable=False) as connection:
-                connection.executemany("DELETE FROM passage WHERE id = ?", [(to_bytes(name),) for name in ids])
-            if slot.index is not None:
-                slot.index.remove(ids)
+                removed = [
+                    terms
+                    for name in ids
+                    for (terms,) in connection.execute(
+                        "DELETE FROM passage WHERE id = ? RETURNING terms", (to_bytes(name),)
+                    ).fetchall()
+                ]
+                held = np.unique(np.frombuffer(b"".join(removed), TERM))
+                unused = _unused(connection, held) if slot.index is None else slot.index.unused(held, without=ids)
+                stems = _drop_terms(connection, unused.tolist())
+                # Before the end of the write: a number that is missing in memory is looked up, a stale one is not.
+                slot.forget(stems)
+            with slot.following() as index:
+                if index is not None:
+                    index.remove(ids)
+                    index.forget(stems)
 
     def without_vectors(self, vault: VaultRef, limit: int) -> tuple[Passage, ...]:
         with self._files.database(vault).read() as connection:
@@ -130,8 +114,7 @@ class SqliteIndex:
         if not passages:
             return
         stored = vectors.astype(DISK_VECTOR)
-        slot = self._slot(vault)
-        with slot.lock:
+        with self._slots.held(vault) as slot:
             with self._files.database(vault).write(durable=False) as connection:
                 connection.executemany(
                     "UPDATE passage SET vector = ? WHERE id = ? AND number = ?",
@@ -143,11 +126,12 @@ class SqliteIndex:
             if slot.index is not None and slot.index.dimension != stored.shape[1]:
                 # It was read before the vault was bound to its model, and is read again when it is needed.
                 slot.index = None
-            if slot.index is not None:
-                slot.index.set_vectors(
-                    (passage.memory_id, passage.number, vector)
-                    for passage, vector in zip(passages, stored, strict=True)
-                )
+            with slot.following() as index:
+                if index is not None:
+                    index.set_vectors(
+                        (passage.memory_id, passage.number, vector)
+                        for passage, vector in zip(passages, stored, strict=True)
+                    )
 
     def search(
         self, vault: VaultRef, query: str, vector: Vector | None, noise: float, filters: Filters, limit: int
@@ -164,36 +148,13 @@ class SqliteIndex:
             ).fetchone()
         return IndexStatus(passages, waiting)
 
-    def _slot(self, vault: VaultRef) -> _Slot:
-        with self._lock:
-            slot = self._slots.get(vault)
-            if slot is None:
-                slot = self._slots[vault] = _Slot()
-            self._slots.move_to_end(vault)
-            return slot
-
     def _resident(self, vault: VaultRef) -> ResidentIndex:
-        slot = self._slot(vault)
-        with slot.lock:
+        with self._slots.held(vault) as slot:
             if slot.index is not None:
                 return slot.index
             index = slot.index = self._read(vault)
-        self._shrink(vault)
+        self._slots.shrink(keep=vault)
         return index
-
-    def _shrink(self, keep: VaultRef) -> None:
-        """Let go of the vaults searched longest ago, until the rest fits the limit."""
-        with self._lock:
-            held = [(vault, slot, slot.index) for vault, slot in self._slots.items()]
-            used = sum(index.bytes_used() for _, _, index in held if index is not None)
-            for vault, slot, index in held:
-                if used <= self._limit_bytes:
-                    return
-                if vault == keep or index is None or not slot.lock.acquire(blocking=False):
-                    continue
-                used -= index.bytes_used()
-                slot.index = None
-                slot.lock.release()
 
     def _read(self, vault: VaultRef) -> ResidentIndex:
         with self._files.database(vault).read() as connection:
@@ -217,8 +178,8 @@ def _stored(rows: Iterable[Row]) -> Iterator[IndexedPassage]:
             importance=importance,
             covers_from=start,
             covers_to=end,
-            terms=np.frombuffer(terms, DISK_TERM),
-            counts=np.frombuffer(counts, DISK_COUNT),
+            terms=np.frombuffer(terms, TERM),
+            counts=np.frombuffer(counts, COUNT),
             vector=None if vector is None else np.frombuffer(vector, DISK_VECTOR),
         )
 
@@ -241,26 +202,55 @@ def _passage(
     )
 
 
-def _indexed(connection: sqlite3.Connection, memories: Sequence[Memory]) -> frozenset[str]:
-    """Which of the memories are in the index."""
-    found: set[str] = set()
-    for chunk in in_chunks(to_bytes(memory.id) for memory in memories):
-        rows = connection.execute(f"SELECT id FROM passage WHERE number = 0 AND id IN ({marks(len(chunk))})", chunk)
-        found.update(to_id(raw) for (raw,) in rows)
-    return frozenset(found)
+def _missing(connection: sqlite3.Connection, raws: Sequence[bytes]) -> set[bytes]:
+    """Which of the memories are in the store and not in the index."""
+    found: set[bytes] = set()
+    for chunk in in_chunks(raws):
+        rows = connection.execute(
+            f"SELECT m.id FROM memory m WHERE m.id IN ({marks(len(chunk))})"
+            " AND NOT EXISTS (SELECT 1 FROM passage p WHERE p.id = m.id AND p.number = 0)",
+            chunk,
+        )
+        found.update(raw for (raw,) in rows)
+    return found
 
 
-def _intern(connection: sqlite3.Connection, stems: set[str]) -> dict[str, int]:
-    """The number of every stem in this vault, giving one to those that are new."""
+def _intern(connection: sqlite3.Connection, stems: set[str], others: int) -> dict[str, int]:
+    """The number of every stem in this vault, giving one to those that are new.
+
+    `others` is how many terms of the vault are known to be none of these.
+    """
     ids: dict[str, int] = {}
-
-    def look_up(wanted: Iterable[str]) -> None:
-        for chunk in in_chunks(wanted):
+    stored, last = connection.execute("SELECT terms, last_term FROM vault").fetchone()
+    if stored > others:
+        for chunk in in_chunks(sorted(stems)):
             ids.update(connection.execute(f"SELECT stem, id FROM term WHERE stem IN ({marks(len(chunk))})", chunk))
-
-    look_up(sorted(stems))
     new = sorted(stems - ids.keys())
     if new:
-        connection.executemany("INSERT INTO term (stem) VALUES (?)", [(stem,) for stem in new])
-        look_up(new)
+        numbered = list(zip(new, count(last + 1)))
+        connection.executemany("INSERT INTO term (stem, id) VALUES (?,?)", numbered)
+        connection.execute("UPDATE vault SET terms = terms + ?1, last_term = last_term + ?1", (len(new),))
+        ids.update(numbered)
     return ids
+
+
+def _unused(connection: sqlite3.Connection, terms: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Those of the terms that no passage holds, after a walk over the passages that ends once all are met."""
+    if not len(terms):
+        return terms
+    met = np.zeros(int(terms.max()) + 1, np.bool_)
+    passages = connection.execute("SELECT terms FROM passage")
+    while (page := passages.fetchmany(WALKED_AT_ONCE)) and not met[terms].all():
+        held = np.frombuffer(b"".join(blob for (blob,) in page), TERM)
+        met[held[held < len(met)]] = True
+    return terms[~met[terms]]
+
+
+def _drop_terms(connection: sqlite3.Connection, terms: Sequence[int]) -> list[str]:
+    """Forget terms that no passage holds; returns their stems."""
+    stems: list[str] = []
+    for chunk in in_chunks(terms):
+        rows = connection.execute(f"DELETE FROM term WHERE id IN ({marks(len(chunk))}) RETURNING stem", chunk)
+        stems += [stem for (stem,) in rows.fetchall()]
+    connection.execute("UPDATE vault SET terms = terms - ?", (len(stems),))
+    return stems

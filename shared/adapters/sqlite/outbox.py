@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from shared.adapters.sqlite.files import VaultFiles
-from shared.adapters.sqlite.rows import in_chunks, marks, to_id
+from shared.adapters.sqlite.rows import to_id
 from shared.domain.memory import VaultRef
 from shared.ports.store import Change
 
@@ -35,5 +35,16 @@ class Outbox:
         if not changes:
             return
         with self._files.database(vault).write(durable=False) as connection:
-            for chunk in in_chunks(change.seq for change in changes):
-                connection.execute(f"DELETE FROM outbox WHERE seq IN ({marks(len(chunk))})", chunk)
+            runs = _runs(change.seq for change in changes)
+            connection.executemany("DELETE FROM outbox WHERE seq BETWEEN ? AND ?", runs)
+
+
+def _runs(numbers: Iterable[int]) -> list[list[int]]:
+    """First and last of every run of neighbours among the numbers."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number <= runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return runs

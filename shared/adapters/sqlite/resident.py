@@ -35,7 +35,6 @@ class ResidentIndex:
         self._table = PassageTable(dimension, capacity)
         self._postings = Postings()
         self._terms: dict[str, int] = {}
-        self._next_term = 0
         self._first: dict[bytes, int] = {}
         self._sessions: dict[str, int] = {}
         self._roles: dict[str, int] = {}
@@ -60,26 +59,27 @@ class ResidentIndex:
 
     # Words
 
-    def term_ids(self, stems: Sequence[str]) -> tuple[list[int], list[tuple[str, int]]]:
-        """The id of every stem, and the (stem, id) pairs that are new. Nothing is remembered before `learn`.
-
-        So a writer can store the new pairs first, and a failed write leaves no id behind.
-        """
-        with self._lock:
-            new: dict[str, int] = {}
-            ids: list[int] = []
-            for stem in stems:
-                known = self._terms.get(stem)
-                if known is None:
-                    known = new.setdefault(stem, self._next_term + len(new))
-                ids.append(known)
-            return ids, list(new.items())
-
     def learn(self, terms: Iterable[tuple[str, int]]) -> None:
+        """(stem, id) pairs; without its pair a stem finds nothing."""
         with self._lock:
-            for stem, number in terms:
-                self._terms[stem] = number
-                self._next_term = max(self._next_term, number + 1)
+            self._terms.update(terms)
+
+    def forget(self, stems: Iterable[str]) -> None:
+        """Stems that no row holds any more. Their ids are not given to others."""
+        with self._lock:
+            for stem in stems:
+                self._terms.pop(stem, None)
+
+    def unused(self, terms: npt.NDArray[np.int32], without: Iterable[str]) -> npt.NDArray[np.int32]:
+        """Those of the terms that no passage would hold without the memories named."""
+        with self._lock:
+            staying = self._table.alive.copy()
+            for memory_id in without:
+                first = self._first.get(_bytes(memory_id))
+                if first is not None:
+                    staying[list(self._table.slots_of(first))] = False
+            held = [bool(staying[self._postings.of(term)[0]].any()) for term in terms.tolist()]
+            return terms[~np.array(held, np.bool_)]
 
     # Rows
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from shared.adapters.sqlite.files import VaultFiles
 from shared.adapters.sqlite.outbox import Outbox
-from shared.adapters.sqlite.rows import PLACEHOLDER, Counters, created_json, guard, insert_memories
+from shared.adapters.sqlite.rows import PLACEHOLDER, Counters, created_json, guard, insert_memories, to_bytes
 from shared.domain.batch import Batch
-from shared.domain.errors import InvalidRequest
+from shared.domain.errors import InvalidRequest, StaleEpoch
 from shared.domain.memory import Memory, VaultRef
 
 
@@ -22,6 +22,8 @@ class RestoreVerbs:
     def restore(self, vault: VaultRef, rows: Sequence[Memory], batches: Sequence[Batch], now_ms: int) -> int:
         with self._files.database(vault).write() as connection:
             guard(connection)
+            if _imported(connection) and not _holds_all(connection, rows):
+                raise StaleEpoch("The import was finished while this page was sent.")
             for batch in batches:
                 self._restore_header(connection, batch)
             named = {name for row in rows for name in (row.origin, row.consolidated_by) if name is not None}
@@ -71,6 +73,8 @@ class RestoreVerbs:
 
     def complete_import(self, vault: VaultRef) -> None:
         with self._files.database(vault).write() as connection:
+            if _imported(connection):
+                return
             awaited = connection.execute("SELECT id FROM batch WHERE state = ? LIMIT 1", (PLACEHOLDER,)).fetchone()
             if awaited is not None:
                 raise InvalidRequest(
@@ -96,3 +100,14 @@ class RestoreVerbs:
                 "UPDATE batch SET sources_deleted = count -"
                 " (SELECT COUNT(*) FROM memory m WHERE m.consolidated_by = batch.seq)"
             )
+            connection.execute("UPDATE vault SET imported = 1")
+
+
+def _imported(connection: sqlite3.Connection) -> bool:
+    """Whether the content was checked as a whole: from then on a page can only repeat what is there."""
+    return bool(connection.execute("SELECT imported FROM vault").fetchone()[0])
+
+
+def _holds_all(connection: sqlite3.Connection, rows: Sequence[Memory]) -> bool:
+    known = "SELECT 1 FROM memory WHERE id = ?"
+    return all(connection.execute(known, (to_bytes(row.id),)).fetchone() is not None for row in rows)

@@ -1,7 +1,8 @@
 """The tables of a vault's file and of the key file.
 
 Ids are the 16 bytes of their UUID, instants are milliseconds, `seq` is a row's number in this file: it only grows and
-is never used twice, so that a lease list made of numbers can never come to mean another row.
+is never used twice, so that a lease list made of numbers can never come to mean another row. The numbers of terms are
+kept so by `vault.last_term`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ VAULT = """
 CREATE TABLE vault (
   one INTEGER PRIMARY KEY CHECK (one = 1),
   sealed INTEGER NOT NULL DEFAULT 0,
+  imported INTEGER NOT NULL DEFAULT 0,
   raw_units INTEGER NOT NULL DEFAULT 0,
   raw_tokens INTEGER NOT NULL DEFAULT 0,
   tier2_count INTEGER NOT NULL DEFAULT 0,
@@ -18,7 +20,9 @@ CREATE TABLE vault (
   rows1 INTEGER NOT NULL DEFAULT 0,
   rows2 INTEGER NOT NULL DEFAULT 0,
   rows3 INTEGER NOT NULL DEFAULT 0,
-  tokens INTEGER NOT NULL DEFAULT 0
+  tokens INTEGER NOT NULL DEFAULT 0,
+  terms INTEGER NOT NULL DEFAULT 0,
+  last_term INTEGER NOT NULL DEFAULT 0
 );
 INSERT INTO vault (one) VALUES (1);
 CREATE TABLE batch (

@@ -105,9 +105,7 @@ class SqliteStore(BatchVerbs, RestoreVerbs):
         with self._files.database(vault).read() as connection:
             for chunk in in_chunks(map(to_bytes, ids)):
                 rows = connection.execute(f"SELECT {COLUMNS} FROM memory m WHERE m.id IN ({marks(len(chunk))})", chunk)
-                for row in rows:
-                    memory = to_memory(row)
-                    found[memory.id] = memory
+                found.update((memory.id, memory) for memory in map(to_memory, rows))
         return found
 
     def delete(self, vault: VaultRef, ids: Sequence[str], now_ms: int) -> Deleted:

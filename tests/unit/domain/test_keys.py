@@ -22,6 +22,33 @@ def test_well_formed_keys_are_taken_apart(prefix: str, name: str, suffix: str) -
 
 
 @pytest.mark.parametrize(
+    ("text", "key", "suffix"),
+    [
+        ("mk_0", "mk_0", None),
+        ("mk-9", "mk-9", None),
+        ("mk_AZaz09._-", "mk_AZaz09._-", None),
+        ("mk_" + "a" * 128, "mk_" + "a" * 128, None),
+        ("mk_a:read", "mk_a", "read"),
+        ("mk_a:", "mk_a", ""),
+        ("mk_a:x\ny", "mk_a", "x\ny"),
+    ],
+)
+def test_keys_and_suffixes_are_parted_at_the_first_colon(text: str, key: str, suffix: str | None) -> None:
+    assert parse(text) == PresentedKey(key, suffix)
+
+
+def test_the_scopes_of_the_contract() -> None:
+    assert {
+        "memories:read",
+        "memories:write",
+        "memories:reflect",
+        "memories:delete",
+        "memories:curate",
+        "keys:admin",
+    } == SCOPES
+
+
+@pytest.mark.parametrize(
     "text",
     ["", "mk_", "mk", "mk+a", "sk_a", "MK_a", "mk_a b", "mk_ä", "mk_a\n", "mk_" + "a" * 129, " mk_a", "mk_:read"],
 )
@@ -37,6 +64,7 @@ def test_masks_show_no_more_than_the_end_of_long_keys() -> None:
     assert mask("mk_0123456789abcdef") == "mk_…cdef"
     assert mask("mk-0123456789abcde") == "mk-…"
     assert mask("mk_user") == "mk_…"
+    assert mask("mk_0123456789abcdefg") == "mk_…defg"
 
 
 def test_suffixes_only_narrow() -> None:

@@ -13,7 +13,17 @@ from shared.domain.batch import Batch, State
 from shared.domain.debt import Debt
 from shared.domain.errors import Conflict, FieldProblem, InvalidRequest, RateLimited, StrataError, TooLarge
 from shared.domain.keys import PresentedKey
-from shared.domain.memory import Covers, Memory, VaultRef
+from shared.domain.memory import (
+    HIGH_LEVEL,
+    MAX_IMPORTANCE,
+    MIN_IMPORTANCE,
+    RAW,
+    REFLECTION,
+    TIERS,
+    Covers,
+    Memory,
+    VaultRef,
+)
 from shared.domain.metering import OPERATIONS, RETRIEVAL, STORAGE
 from shared.domain.selection import MAX_ANSWER_BYTES, Budget, Selection, budget_for
 from shared.domain.text import check_text, est_tokens, is_blank
@@ -32,6 +42,24 @@ def test_tokens_are_quarters_of_utf8_bytes_rounded_up(text: str) -> None:
 @pytest.mark.parametrize(("text", "blank"), [("", True), ("\u2003\u00a0\n", True), ("\u200b", False), (" a ", False)])
 def test_blank_is_what_unicode_calls_white_space(text: str, blank: bool) -> None:
     assert is_blank(text) is blank
+
+
+def test_white_space_is_the_unicode_property() -> None:
+    # White_Space in PropList.txt of the Unicode Character Database.
+    spaces = {
+        *range(0x09, 0x0E),
+        0x20,
+        0x85,
+        0xA0,
+        0x1680,
+        *range(0x2000, 0x200B),
+        0x2028,
+        0x2029,
+        0x202F,
+        0x205F,
+        0x3000,
+    }
+    assert {code for code in range(0x11000) if is_blank(chr(code))} == spaces
 
 
 def test_text_is_taken_up_to_its_limits() -> None:
@@ -159,6 +187,11 @@ def test_a_batch_closes_below_the_size_of_an_answer() -> None:
     assert chosen(Budget(), [(1, 0)] * 3, 9 * MAX_ANSWER_BYTES) == 1
 
 
+def test_a_budget_without_marks_has_none() -> None:
+    assert (Budget().max_tokens, Budget().target_importance, Budget().soft_tokens) == (None, None, None)
+    assert Budget().max_rows == 10_000
+
+
 def test_a_batch_has_at_most_ten_thousand_rows() -> None:
     assert chosen(Budget(), [(1, 0)] * 10_001) == 10_000
 
@@ -268,6 +301,26 @@ def test_errors_keep_what_they_are_given() -> None:
     )
 
 
+def test_codes_are_part_of_the_contract() -> None:
+    own = [error for error in StrataError.__subclasses__() if error.__module__ == StrataError.__module__]
+    codes = {error.__name__: error("Oh.").code for error in own}
+    assert codes == {
+        "InvalidRequest": "invalid_request",
+        "Unauthorized": "unauthorized",
+        "InsufficientScope": "insufficient_scope",
+        "NotFound": "not_found",
+        "Conflict": "conflict",
+        "TooLarge": "too_large",
+        "UnsupportedMedia": "unsupported_media_type",
+        "MethodNotAllowed": "method_not_allowed",
+        "RateLimited": "rate_limited",
+        "Unavailable": "unavailable",
+        "VaultFull": "vault_full",
+        "StaleEpoch": "stale_epoch",
+    }
+    assert InvalidRequest.field("a", "is wrong").hint is None
+
+
 def test_reflections_queue_by_the_start_of_their_coverage() -> None:
     raw = Memory("id", 1, "x", "user", 9, 1, 0)
     assert raw.pool_ms == 9
@@ -275,8 +328,16 @@ def test_reflections_queue_by_the_start_of_their_coverage() -> None:
     assert VaultRef("v", 1) != VaultRef("v", 2)
 
 
+def test_what_a_raw_memory_does_not_have() -> None:
+    raw = Memory("id", 1, "x", "user", 9, 1, 0)
+    assert (raw.session_id, raw.importance, raw.covers, raw.origin, raw.entry) == (None, None, None, None, None)
+    assert (raw.consolidated_by, raw.position) == (None, None)
+    assert (RAW, REFLECTION, HIGH_LEVEL) == TIERS == (1, 2, 3)
+    assert (MIN_IMPORTANCE, MAX_IMPORTANCE) == (1, 10)
+
+
 def test_every_operation_is_stored_retrieved_or_deleted() -> None:
     assert {"ingest", "upload", "commit"} == STORAGE
     assert {"search", "prepare", "date_search", "inspect", "checkout"} == RETRIEVAL
+    assert {"delete_ids"} == OPERATIONS - STORAGE - RETRIEVAL
     assert len(OPERATIONS) == 9
-    assert "delete_ids" in OPERATIONS - STORAGE - RETRIEVAL

@@ -256,7 +256,7 @@ def test_lines_are_taken_up_to_every_limit() -> None:
     assert raw.tokens == 75_000
     header = {
         **HEADER,
-        "id": "cb_" + "9" * 64,
+        "id": "cb_" + "0aZ_-9".rjust(64, "9"),
         "count": 10_000,
         "tokens": 2**53 - 1,
         "lease_ms": 2**53 - 1,

@@ -2,13 +2,15 @@
 
 import math
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, count
 from random import Random
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from shared.adapters.sqlite.resident import ResidentIndex
 from shared.ports.search import Filters
 from shared.retrieval.chunks import embedded_text
 from shared.retrieval.function_words import content_words
-from shared.retrieval.indexed import IndexedPassage, QuerySignals, counted_words
+from shared.retrieval.indexed import IndexedPassage, QuerySignals, counted_words, passage_words
 from shared.retrieval.passages import PassageTable
 from shared.retrieval.postings import Postings
 from shared.retrieval.ranking import Candidates, Ranked, passage_scores, rank
@@ -26,6 +28,8 @@ from shared.retrieval.tokens import tokens
 
 MODEL = HashingEmbedder()
 WORDS = ("river", "bridge", "night", "boat", "lamp", "stone", "the", "of")
+NUMBER = defaultdict[str, int](count().__next__)
+"""The term of every stem that a test meets."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,9 @@ class Row:
 def passages(row: Row, index: ResidentIndex) -> list[IndexedPassage]:
     made = []
     for number, text in enumerate(row.texts):
-        stems, counts = counted_words(row.role, row.date, text)
-        ids, new = index.term_ids(stems)
-        index.learn(new)
+        words = passage_words(row.role, row.date, text)
+        ((terms, counts),) = counted_words([words], NUMBER)
+        index.learn((stem, NUMBER[stem]) for stems in words for stem in stems)
         vector = MODEL.embed_query(embedded_text(row.role, row.date, text)) if row.vector else None
         covers_from, covers_to = row.covers or (None, None)
         made.append(
@@ -64,7 +68,7 @@ def passages(row: Row, index: ResidentIndex) -> list[IndexedPassage]:
                 row.importance,
                 covers_from,
                 covers_to,
-                np.array(ids, np.int32),
+                terms,
                 counts,
                 vector,
             )
@@ -80,11 +84,8 @@ def built(rows: Iterable[Row]) -> ResidentIndex:
 
 
 def loaded(rows: Sequence[Row]) -> ResidentIndex:
-    words = ResidentIndex(MODEL.dimension)
-    made = [passage for row in rows for passage in passages(row, words)]
-    terms = {stem for row in rows for text in row.texts for stem in counted_words(row.role, row.date, text)[0]}
-    known = sorted(terms)
-    return ResidentIndex.from_columns(MODEL.dimension, zip(known, words.term_ids(known)[0], strict=True), made)
+    made = [passage for row in rows for passage in passages(row, ResidentIndex(MODEL.dimension))]
+    return ResidentIndex.from_columns(MODEL.dimension, NUMBER.items(), made)
 
 
 def ask(text: str, *, vector: bool = True) -> QuerySignals:
@@ -308,12 +309,35 @@ def test_a_row_put_again_is_replaced() -> None:
     assert str(UUID(int=1)) in index
 
 
-def test_terms_are_remembered_only_when_learnt() -> None:
-    index = ResidentIndex(4)
-    assert index.term_ids(["a", "b", "a"]) == ([0, 1, 0], [("a", 0), ("b", 1)])
-    assert index.term_ids(["b"]) == ([0], [("b", 0)])
-    index.learn([("b", 7)])
-    assert index.term_ids(["b", "c"]) == ([7, 8], [("c", 8)])
+@given(st.lists(st.tuples(texts, st.sampled_from(["user", "Nora", "the boat", ""])), max_size=5))
+def test_words_are_counted_and_those_of_the_heading_alone_are_marked(passages: list[tuple[str, str]]) -> None:
+    counted = counted_words([passage_words(role, 0, text) for text, role in passages], NUMBER)
+    assert len(counted) == len(passages)
+    for (terms, counts), (text, role) in zip(counted, passages, strict=True):
+        own, heading = Counter(tokens(text)), Counter(tokens(f"{role} (1 January 1970)"))
+        expected = {stem: own[stem] + heading[stem] + (0 if own[stem] else 0x8000) for stem in own | heading}
+        assert dict(zip(terms.tolist(), counts.tolist(), strict=True)) == {NUMBER[s]: n for s, n in expected.items()}
+
+
+def test_terms_without_a_row_are_told_and_can_be_forgotten() -> None:
+    rows = [Row(1, ("river stone",)), Row(2, ("stone lamp",)), Row(3, ("lamp boat", "kettle"))]
+    for index in (built(rows), loaded(rows)):
+        names = [str(UUID(int=number)) for number in (1, 2, 3)]
+        asked = np.array([NUMBER[stem] for stem in ("river", "stone", "lamp", "boat", "kettl", "user")], np.int32)
+
+        def unused(*without: str, index: ResidentIndex = index, asked: npt.NDArray[np.int32] = asked) -> set[int]:
+            return set(index.unused(asked, without).tolist())
+
+        assert unused() == set()
+        assert unused(names[0], str(UUID(int=9))) == {NUMBER["river"]}
+        assert unused(*names[:2]) == {NUMBER["river"], NUMBER["stone"]}
+        assert unused(names[2]) == {NUMBER["boat"], NUMBER["kettl"]}
+        assert unused(*names) == set(asked.tolist())
+        index.remove(names[2:])
+        assert unused() == {NUMBER["boat"], NUMBER["kettl"]}
+        index.forget(["boat", "kettl", "never met"])
+        assert unused(names[1]) >= {NUMBER["lamp"]}
+        assert search(index, "lamp boat", limit=1)[0].memory_id == names[1]
 
 
 def test_an_empty_index_answers() -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from shared.domain.errors import Unavailable
 from shared.domain.memory import Memory, VaultRef
 from shared.ports.search import Filters, Hit, IndexStatus, Passage, Vector
+from shared.ports.store import MemoryStore
 from shared.ports.usage import UsageRow
 
 NOW = 1_770_000_000_000
@@ -73,7 +74,8 @@ class WordIndex:
     With `later_score` set, every answer after the first puts it on all hits, as a row written meanwhile might have.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
         self.rows: dict[VaultRef, dict[str, Memory]] = {}
         self.waiting: dict[VaultRef, list[Passage]] = {}
         self.asked: list[int] = []
@@ -81,7 +83,7 @@ class WordIndex:
         self.later_score: float | None = None
 
     def put_words(self, vault: VaultRef, memories: Sequence[Memory]) -> None:
-        for memory in memories:
+        for memory in self._store.get(vault, [memory.id for memory in memories]).values():
             self.rows.setdefault(vault, {})[memory.id] = memory
             self.waiting.setdefault(vault, []).append(Passage(memory.id, 0, memory.text))
 

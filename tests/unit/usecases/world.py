@@ -23,7 +23,8 @@ class World:
         self.files = VaultFiles(folder, self.directory)
         self.feed = Outbox(self.files)
         self.store = SqliteStore(self.files, self.feed, self.directory.purged)
-        self.clock, self.ids, self.meter, self.index = SteppingClock(), CountingIds(), Meter(), WordIndex()
+        self.clock, self.ids, self.meter = SteppingClock(), CountingIds(), Meter()
+        self.index = WordIndex(self.store)
         self.models = {"small": SmallModel("small"), "large": SmallModel("large")}
         self.services = Services(
             store=self.store,
