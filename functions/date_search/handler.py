@@ -1,11 +1,10 @@
 """POST /v1/memory/date-search"""
 
-from shared.usecases.date_search import date_search
-
 from shared.api.endpoint import Call, endpoint
 from shared.api.http import Reply
 from shared.api.models.retrieval import DateSearchRequest
 from shared.bootstrap import services
+from shared.usecases.date_search import date_search
 
 
 @endpoint("date_search", services, DateSearchRequest)

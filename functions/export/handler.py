@@ -1,12 +1,11 @@
 """GET /v1/memory/export"""
 
-from shared.usecases.transfer import export_page
-
 from shared.api.endpoint import Call, endpoint
 from shared.api.http import Reply
 from shared.api.models.base import NoBody
 from shared.api.routes import DEFAULT_PAGE_ROWS, MAX_PAGE_ROWS
 from shared.bootstrap import services
+from shared.usecases.transfer import export_page
 
 
 @endpoint("export", services, NoBody)

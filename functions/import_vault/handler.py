@@ -1,11 +1,10 @@
 """POST /v1/memory/import"""
 
-from shared.usecases.transfer import import_page
-
 from shared.api.endpoint import Call, endpoint
 from shared.api.http import Reply
 from shared.api.jsonl import ImportLines
 from shared.bootstrap import services
+from shared.usecases.transfer import import_page
 
 
 @endpoint("import_vault", services, ImportLines)

@@ -1,11 +1,10 @@
 """GET /v1/account/usage"""
 
-from shared.usecases.stats import account_usage
-
 from shared.api.endpoint import Call, endpoint
 from shared.api.http import Reply
 from shared.api.models.base import NoBody
 from shared.bootstrap import services
+from shared.usecases.stats import account_usage
 
 
 @endpoint("usage", services, NoBody)
