@@ -9,5 +9,6 @@ from shared.usecases.deletion import delete_vault
 
 @endpoint("delete_vault", services, NoBody)
 def handler(call: Call[NoBody]) -> Reply:
+    call.takes("reset")
     call.refuse_blank_session()
     return Reply(delete_vault(call.services, call.caller, call.flag("reset")))

@@ -10,6 +10,7 @@ from shared.usecases.transfer import export_page
 
 @endpoint("export", services, NoBody)
 def handler(call: Call[NoBody]) -> Reply:
+    call.takes("cursor", "limit")
     limit = call.whole("limit", DEFAULT_PAGE_ROWS, 1, MAX_PAGE_ROWS)
     page = export_page(call.services, call.caller, call.http.query.get("cursor"), limit)
     following = {"X-Next-Cursor": page.next_cursor} if page.next_cursor else {}

@@ -9,4 +9,5 @@ from shared.usecases.transfer import import_page
 
 @endpoint("import_vault", services, ImportLines)
 def handler(call: Call[ImportLines]) -> Reply:
+    call.takes("finish")
     return Reply(import_page(call.services, call.caller, call.body.rows, call.flag("finish")))

@@ -14,6 +14,9 @@ CANNOT_START = 2
 
 def main(arguments: list[str]) -> int:
     name = " ".join(arguments) or "admin"
+    if name.startswith("-"):
+        print(__doc__)
+        return 0
     try:
         with bootstrap.Embedded(load()) as backend:
             print(first_admin_key(backend.services, name))

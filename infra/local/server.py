@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import socket
 import sys
@@ -29,6 +30,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 THREADS = 16
+# 64 open vaults with up to 4 connections of 3 files each, and sockets.
+DESCRIPTORS = 4096
 GRACE_S = 30
 KEEP_ALIVE_S = 75
 # How long a client may be silent inside a body once the server is to stop.
@@ -160,6 +163,14 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
+def _allow_descriptors() -> None:
+    """Ask for room for the vaults that stay open and for many clients; some systems begin with 256 descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def _listen(settings: Settings) -> socket.socket:
     family, _, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
     listener = socket.create_server(address[:2], family=family, backlog=1024)
@@ -213,6 +224,7 @@ def main() -> int:
             level=settings.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
         )
         logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
+        _allow_descriptors()
         serve(settings)
     except SettingsError as error:
         print(f"strata cannot start: {error}", file=sys.stderr)

@@ -55,6 +55,13 @@ def session_of(headers: Mapping[str, str], in_body: str | None) -> str | None:
     return named or None
 
 
+def refuse_unknown(query: Mapping[str, str], known: tuple[str, ...]) -> None:
+    """For calls where a misspelt parameter would do something far larger than was meant."""
+    for name in query:
+        if name not in known:
+            raise InvalidRequest.field(name, "is not a parameter of this call", f"It takes: {', '.join(known)}.")
+
+
 def flag(query: Mapping[str, str], name: str) -> bool:
     """A parameter that is ``true`` or ``false``, by default false."""
     value = query.get(name, "false")

@@ -76,6 +76,10 @@ class Call(Generic[B]):
     body: B
     http: HttpRequest
 
+    def takes(self, *parameters: str) -> None:
+        """Refuse every other query parameter."""
+        carriers.refuse_unknown(self.http.query, parameters)
+
     def flag(self, name: str) -> bool:
         return carriers.flag(self.http.query, name)
 

@@ -78,6 +78,10 @@ class Directory(Protocol):
         """The epoch an import writes into; one that is open already goes on. Raises `StaleEpoch`."""
         ...
 
+    def cancel_import(self, vault: VaultRef, importing: int) -> None:
+        """Close an import into which nothing was written. Changes nothing when it is not open any more."""
+        ...
+
     def finish_import(self, vault: VaultRef, importing: int) -> None:
         """Make the imported epoch the vault's content. Raises `StaleEpoch` when either epoch moved on."""
         ...

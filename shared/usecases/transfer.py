@@ -136,6 +136,11 @@ def import_page(
     if opened is None:
         opened = services.directory.open_import(caller.vault)
     importing = VaultRef(caller.record.vault_id, opened)
+    # Sealed before the first row comes: a write that began before the import either made the vault not empty, or is
+    # sent back to find the import open. Neither can be lost when the import becomes the content.
+    if not services.store.seal(caller.vault):
+        services.directory.cancel_import(caller.vault, opened)
+        raise _not_empty()
     held = services.store.get(importing, list(rows)) if rows else {}
     for number, memory in rows.values():
         if memory.id in held and replace(held[memory.id], created_ms=memory.created_ms) != memory:
@@ -177,9 +182,6 @@ def _same(sent: Memory, held: Memory) -> bool:
 
 def _finish(services: Services, caller: Caller, importing: VaultRef) -> None:
     services.store.complete_import(importing)
-    # From here on no writer that began before the import opened can add a row that the switch would lose.
-    if not services.store.seal(caller.vault):
-        raise _not_empty()
     services.directory.finish_import(caller.vault, importing.epoch)
     # The empty content that the import replaced goes now, or when the server starts again.
     with suppress(Unavailable):

@@ -47,6 +47,13 @@ def server(running: Server) -> Server:
 
 def run(script: str, server: Server, folder: Path) -> str:
     """What the commands print. Every command must succeed."""
+    done = shell(script, server, folder, "-eu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def shell(script: str, server: Server, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Without `options` as a person's shell runs the commands: it does not stop at an error by itself."""
     for printed, real in (
         (ADDRESS, server.url),
         (".venv/bin/python", sys.executable),
@@ -54,11 +61,8 @@ def run(script: str, server: Server, folder: Path) -> str:
         (".strata", str(server.data)),
     ):
         script = script.replace(printed, real)
-    done = subprocess.run(
-        ["sh", "-eu", "-c", script], check=False, cwd=folder, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    command = ["sh", *options, "-c", script]
+    return subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
 def remember(server: Server, *texts: str, key: str = "mk_demo") -> None:
@@ -153,7 +157,9 @@ def test_backup_of_a_running_server(server: Server, tmp_path: Path) -> None:
     assert [row["content"] for row in found["memories"]] == ["The first fact."]
 
 
-def test_moving_a_vault(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fails", [None, 1, 2, 3, 4])
+def test_moving_a_vault(server: Server, tmp_path: Path, fails: int | None) -> None:
+    """`fails` is the request that gets no answer: an export or an import, on the first page or on the last."""
     for page in range(3):
         remember(server, *(f"Fact number {page * 500 + number}." for number in range(500)))
     batch = httpx.post(
@@ -161,8 +167,7 @@ def test_moving_a_vault(server: Server, tmp_path: Path) -> None:
     ).json()
     body = {"batch_id": batch["batch_id"], "entries": [{"text": "Many facts.", "importance": 5}]}
     httpx.post(f"{server.url}/v1/memory/consolidate/commit", headers=DEMO, json=body).raise_for_status()
-
-    run(blocks("Backup and restore", "sh")[1], server, tmp_path)
+    script = blocks("Backup and restore", "sh")[1]
 
     def whole(key: str) -> list[str]:
         lines: list[str] = []
@@ -176,6 +181,11 @@ def test_moving_a_vault(server: Server, tmp_path: Path) -> None:
 
     lines = whole("mk_demo")
     assert len(lines) == 1_501
+    if fails is not None:
+        lossy = f'sent=0\ncurl() {{ sent=$((sent + 1)); [ $sent -ne {fails} ] || return 22; command curl "$@"; }}\n'
+        assert shell(lossy + script, server, tmp_path).returncode == 22
+        assert whole("mk_copy") == []
+    run(script, server, tmp_path)
     assert whole("mk_copy") == lines
 
 

@@ -164,6 +164,13 @@ class SqliteDirectory:
                 raise _stale()
             return int(row[0][0])
 
+    def cancel_import(self, vault: VaultRef, importing: int) -> None:
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE vault SET importing = NULL WHERE id = ? AND epoch = ? AND importing = ?",
+                (vault.vault_id, vault.epoch, importing),
+            )
+
     def finish_import(self, vault: VaultRef, importing: int) -> None:
         with self._database.write() as connection:
             changed = connection.execute(
