@@ -52,7 +52,7 @@ class Postings:
     def load(self, terms: npt.NDArray[np.int32], slots: Slots, counts: Counts) -> None:
         """Replace everything by the given postings, in any order."""
         order = np.argsort(terms, kind="stable")
-        size = int(terms.max()) + 1 if len(terms) else 0
+        size = int(np.max(terms)) + 1 if len(terms) else 0
         self._starts = np.zeros(size + 1, np.int64)
         np.cumsum(np.bincount(terms, minlength=size), out=self._starts[1:])
         self._slots, self._counts = slots[order], counts[order]

@@ -238,7 +238,7 @@ def _unused(connection: sqlite3.Connection, terms: npt.NDArray[np.int32]) -> npt
     """Those of the terms that no passage holds, after a walk over the passages that ends once all are met."""
     if not len(terms):
         return terms
-    met = np.zeros(int(terms.max()) + 1, np.bool_)
+    met = np.zeros(int(np.max(terms)) + 1, np.bool_)
     passages = connection.execute("SELECT terms FROM passage")
     while (page := passages.fetchmany(WALKED_AT_ONCE)) and not met[terms].all():
         held = np.frombuffer(b"".join(blob for (blob,) in page), TERM)
