@@ -82,26 +82,31 @@ class Database:
             if not self.path.exists():
                 self.path.touch(mode=0o600)
             connection = self._connect(self.path)
-            owner = connection.execute("PRAGMA application_id").fetchone()[0]
-            tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-            if owner != APPLICATION_ID and (owner or tables):
+            try:
+                self._begin(connection, schema, may_begin)
+            except BaseException:
                 connection.close()
-                raise refuse(self.path, "it was not made by this program")
-            if not tables and not may_begin:
-                connection.close()
-                raise refuse(self.path, "it is empty, although it held data")
-            self._tune(connection)
-            if not tables:
-                connection.execute("BEGIN IMMEDIATE")
-                for statement in schema.split(";"):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute("COMMIT")
+                raise
             self._give_back(connection)
         except sqlite3.Error as error:
             raise translate(self.path, error) from error
         except OSError as error:
             raise refuse(self.path, error.strerror or "it cannot be opened") from error
+
+    def _begin(self, connection: sqlite3.Connection, schema: str, may_begin: bool) -> None:
+        owner = connection.execute("PRAGMA application_id").fetchone()[0]
+        tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        if owner != APPLICATION_ID and (owner or tables):
+            raise refuse(self.path, "it was not made by this program")
+        if not tables and not may_begin:
+            raise refuse(self.path, "it is empty, although it held data")
+        self._tune(connection)
+        if not tables:
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in schema.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("COMMIT")
 
     def _tune(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -116,7 +121,11 @@ class Database:
             if self._idle:
                 return self._idle.pop()
         connection = self._connect(self.path)
-        self._tune(connection)
+        try:
+            self._tune(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
