@@ -60,12 +60,10 @@ def outcomes(folder: Path, walk: EveryOrder, crashes: int, *scripts: tuple[str, 
         seen: list[list[int]] = [[] for _ in scripts]
 
         def body(script: tuple[str, ...], log: list[int], scheduler: Scheduler, path: Path) -> Callable[[], None]:
-            connection = scheduler.connect(path)
-            connection.execute("PRAGMA synchronous = FULL")
-
             def run() -> None:
-                for sql in script:
-                    log.extend(row[0] for row in connection.execute(sql))
+                with closing(scheduler.connect(path)) as connection:
+                    for sql in script:
+                        log.extend(row[0] for row in connection.execute(sql))
 
             return run
 
@@ -127,12 +125,11 @@ def test_a_seed_is_one_schedule(tmp_path: Path) -> None:
         scheduler, path, told = Scheduler(), fresh(tmp_path), list[str]()
 
         def body(name: str) -> Callable[[], None]:
-            connection = scheduler.connect(path)
-
             def run() -> None:
-                for _ in range(4):
-                    connection.execute("SELECT value FROM cell")
-                    told.append(name)
+                with closing(scheduler.connect(path)) as connection:
+                    for _ in range(4):
+                        connection.execute("SELECT value FROM cell")
+                        told.append(name)
 
             return run
 
@@ -147,11 +144,11 @@ def test_a_seed_is_one_schedule(tmp_path: Path) -> None:
 
 def test_workers_that_wait_for_each_other_are_found(tmp_path: Path) -> None:
     scheduler, path = Scheduler(), fresh(tmp_path)
-    connection = scheduler.connect(path)
 
     def never_ends() -> None:
-        connection.execute("BEGIN IMMEDIATE")
-        scheduler.connect(path).execute("BEGIN IMMEDIATE")
+        with closing(scheduler.connect(path)) as one, closing(scheduler.connect(path)) as other:
+            one.execute("BEGIN IMMEDIATE")
+            other.execute("BEGIN IMMEDIATE")
 
     scheduler.add(never_ends)
     with pytest.raises((Stuck, sqlite3.OperationalError)):
