@@ -11,7 +11,6 @@ from shared.domain.text import storable_problem
 KEY_PREFIXES = ("mk_", "mk-")
 JSON_TYPES = frozenset(("", "application/json"))
 JSONL_TYPES = JSON_TYPES | {"application/x-ndjson", "application/jsonl", "text/plain", "application/octet-stream"}
-MAX_IDEMPOTENCY_CHARACTERS = 255
 
 
 def presented_key(headers: Mapping[str, str]) -> str | None:

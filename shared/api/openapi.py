@@ -22,6 +22,7 @@ from shared.api.models.ingest import IngestRequest
 from shared.api.models.keys import CreateKeyRequest, DeleteIdsRequest
 from shared.api.models.retrieval import DateSearchRequest, InspectRequest, PrepareRequest, SearchRequest
 from shared.api.routes import ROUTES, Route
+from shared.usecases.ingest import MAX_IDEMPOTENCY_KEY_CHARACTERS
 
 Schema = dict[str, Any]
 
@@ -158,7 +159,7 @@ def _operation(route: Route) -> Schema:
             for name, most, description in HEADERS
         ]
     if route.name == "ingest":
-        key = {"type": "string", "minLength": 1, "maxLength": 255}
+        key = {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY_CHARACTERS}
         description = "A retry with the same key and body stores nothing twice."
         parameters.append({"name": "Idempotency-Key", "in": "header", "schema": key, "description": description})
     if parameters:

@@ -37,9 +37,9 @@ def ingest(
 
     Raises `Conflict` (``import_open``, ``embedding_model_mismatch``, ``idempotency_mismatch``).
     """
-    refuse_while_importing(caller)
     now_ms = services.clock.now_ms()
     once = _once(caller, idempotency, now_ms)
+    refuse_while_importing(caller)
     ids, debt, tokens = _store(services, caller, messages, once, now_ms)
     if tokens is not None:
         metered.record(services, caller, metering.INGEST, tokens)

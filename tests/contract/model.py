@@ -357,7 +357,9 @@ class ModelStore:
         return tuple(m.id for m in sorted(rows, key=lambda m: (m.date_ms, m.id))[:limit])
 
     def timeline(self, vault: VaultRef, query: TimelineQuery) -> tuple[Memory, ...]:
-        key: Callable[[Memory], SortKey] = lambda m: (m.date_ms, m.id)  # noqa: E731
+        def key(memory: Memory) -> SortKey:
+            return memory.date_ms, memory.id
+
         return self._page(vault, query, lambda m: query.from_ms <= m.date_ms < query.to_ms, key, query.after)
 
     def spanning(self, vault: VaultRef, query: TimelineQuery) -> tuple[Memory, ...]:

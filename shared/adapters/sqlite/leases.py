@@ -6,6 +6,7 @@ import sqlite3
 from array import array
 from dataclasses import dataclass
 
+from shared.adapters.sqlite.rows import lease_values
 from shared.domain.batch import MAX_LEASED_ROWS, MAX_OPEN_BATCHES, Batch, State
 from shared.domain.errors import RateLimited
 from shared.domain.times import to_text
@@ -72,18 +73,7 @@ def insert_lease(connection: sqlite3.Connection, batch: Batch, seqs: list[int]) 
     connection.execute(
         "INSERT INTO batch (id, tier, state, count, tokens, covers_from, covers_to, leased, expires, lease)"
         " VALUES (?,?,?,?,?,?,?,?,?,?)",
-        (
-            batch.id,
-            batch.tier,
-            batch.state,
-            batch.count,
-            batch.tokens,
-            batch.covers.from_ms,
-            batch.covers.to_ms,
-            batch.leased_ms,
-            batch.expires_ms,
-            batch.lease_ms,
-        ),
+        (batch.id, *lease_values(batch)),
     )
     connection.execute("INSERT INTO lease_list (batch, seqs) VALUES (last_insert_rowid(), ?)", (packed(seqs),))
 

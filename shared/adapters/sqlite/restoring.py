@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from shared.adapters.sqlite.files import VaultFiles
 from shared.adapters.sqlite.outbox import Outbox
-from shared.adapters.sqlite.rows import PLACEHOLDER, Counters, created_json, guard, insert_memories, to_bytes
+from shared.adapters.sqlite.rows import (
+    PLACEHOLDER,
+    Counters,
+    created_json,
+    guard,
+    insert_memories,
+    lease_values,
+    to_bytes,
+)
 from shared.domain.batch import Batch
 from shared.domain.errors import InvalidRequest, StaleEpoch
 from shared.domain.memory import Memory, VaultRef
@@ -47,15 +55,7 @@ class RestoreVerbs:
             " expires = ?, lease = ?, renewed = ?, committed = ?, created = ?, sources_consolidated = ?,"
             " sources_deleted = ? WHERE seq = ? AND state = ?",
             (
-                batch.tier,
-                batch.state,
-                batch.count,
-                batch.tokens,
-                batch.covers.from_ms,
-                batch.covers.to_ms,
-                batch.leased_ms,
-                batch.expires_ms,
-                batch.lease_ms,
+                *lease_values(batch),
                 batch.renewed_ms,
                 batch.committed_ms,
                 created_json(batch.created),

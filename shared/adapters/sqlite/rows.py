@@ -68,6 +68,21 @@ def to_batch(row: Row) -> Batch:
     )
 
 
+def lease_values(batch: Batch) -> tuple[int | str, ...]:
+    """What a header holds from its checkout on: `tier` to `lease`, in the order of the columns."""
+    return (
+        batch.tier,
+        batch.state,
+        batch.count,
+        batch.tokens,
+        batch.covers.from_ms,
+        batch.covers.to_ms,
+        batch.leased_ms,
+        batch.expires_ms,
+        batch.lease_ms,
+    )
+
+
 def created_json(created: Iterable[Created]) -> str:
     return json.dumps([[item.id, item.importance] for item in created], separators=(",", ":"))
 
