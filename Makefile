@@ -50,6 +50,10 @@ install: $(DEV_STAMP) ## Install everything into .venv, from the lock file
 serve: $(RUN_STAMP) ## Start the local server (settings: STRATA_..., see README.md)
 	@exec $(BIN)/python -m infra.local.server
 
+.PHONY: serve-aws
+serve-aws: $(DEV_STAMP) ## The same server on the AWS back end, emulated on this machine (data is in memory)
+	@exec $(BIN)/python -m infra.local.aws_emulation
+
 .PHONY: test
 test: lint ## Everything that needs no cloud: lint, types, contracts and all tests
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal

@@ -4,37 +4,75 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 PREFIX = "STRATA_"
-EMBEDDERS = ("minilm-l6-v2", "wordllama-256", "hashed-64")
+EMBEDDED, AWS = "embedded", "aws"
+BACKENDS = (EMBEDDED, AWS)
+LOCAL_MODELS = ("minilm-l6-v2", "wordllama-256", "hashed-64")
+BEDROCK_MODELS = (
+    "titan-embed-text-v2-1024",
+    "titan-embed-text-v2-512",
+    "titan-embed-text-v2-256",
+    "cohere-embed-multilingual-v3-1024",
+    "cohere-embed-v4-1536",
+    "cohere-embed-v4-1024",
+    "cohere-embed-v4-512",
+    "cohere-embed-v4-256",
+)
+ENDPOINT = "endpoint"
+EMBEDDERS = (*LOCAL_MODELS, *BEDROCK_MODELS, ENDPOINT)
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 class SettingsError(ValueError):
-    """A setting is unknown or has a value that is not allowed. The message names it, its value and what is allowed."""
+    """A setting is unknown, missing, or has a value that is not allowed. The message names it and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`lease_seconds` is the length of a checkout's lease, `index_memory_mb` what resident vault indexes may use."""
+    """`lease_seconds` is the length of a checkout's lease, `index_memory_mb` what resident vault indexes may use.
+
+    `table`, `search_url`, `aws_endpoint` and `dead_letters` belong to the AWS back end: the table's name, the address
+    of OpenSearch, the address of an emulator (None: AWS itself), the address of the queue for changes that can never
+    be indexed. `embeddings_*` describe the model behind an OpenAI-compatible endpoint: its base address, its name
+    there, its vectors' length, a bearer token, and the cosine below which nearness means nothing.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8787
     data: Path = Path(".strata")
     auto_provision_keys: bool = True
     lease_seconds: int = 900
-    embedder: str = EMBEDDERS[0]
+    embedder: str = LOCAL_MODELS[0]
     log_level: str = "INFO"
     index_memory_mb: int = 1024
+    backend: str = EMBEDDED
+    table: str | None = None
+    search_url: str | None = None
+    aws_endpoint: str | None = None
+    dead_letters: str | None = None
+    embeddings_url: str | None = None
+    embeddings_model: str | None = None
+    embeddings_dimension: int | None = None
+    embeddings_key: str | None = field(default=None, repr=False)
+    embeddings_noise: float = 0.3
+
+
+# On AWS keys are made by an administrator, and no model is part of a function's package.
+_ON_AWS: dict[str, Any] = {"auto_provision_keys": False, "embedder": BEDROCK_MODELS[0]}
+_NEEDED_ON_AWS = ("table", "search_url")
+_NEEDED_FOR_ENDPOINT = ("embeddings_url", "embeddings_model", "embeddings_dimension")
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Settings from `environ`, by default the process environment.
 
-    Raises `SettingsError` for an unknown ``STRATA_…`` name or a bad value: a typo must not silently mean the default.
+    Raises `SettingsError` for an unknown ``STRATA_…`` name or a bad value, since a typo must not silently mean the
+    default, and for a setting that others need and that is missing.
     """
     source = os.environ if environ is None else environ
     chosen: dict[str, Any] = {}
@@ -47,8 +85,27 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         try:
             chosen[variable.removeprefix(PREFIX).lower()] = parse(value)
         except ValueError:
-            raise SettingsError(f"{variable}={value!r} is not allowed; use {allowed}") from None
-    return Settings(**chosen)
+            shown = "…" if variable in _SECRET else repr(value)
+            raise SettingsError(f"{variable}={shown} is not allowed; use {allowed}") from None
+    settings = Settings(**{**(_ON_AWS if chosen.get("backend") == AWS else {}), **chosen})
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    if settings.backend == AWS:
+        _need(settings, _NEEDED_ON_AWS, f"{PREFIX}BACKEND={AWS}")
+    if settings.embedder == ENDPOINT:
+        _need(settings, _NEEDED_FOR_ENDPOINT, f"{PREFIX}EMBEDDER={ENDPOINT}")
+    elif settings.embeddings_url is not None:
+        _need(settings, _NEEDED_FOR_ENDPOINT, f"{PREFIX}EMBEDDINGS_URL")
+
+
+def _need(settings: Settings, names: tuple[str, ...], why: str) -> None:
+    for name in names:
+        if getattr(settings, name) is None:
+            variable = PREFIX + name.upper()
+            raise SettingsError(f"{variable} is missing; {why} needs {_PARSERS[variable][1]} there")
 
 
 def _whole(low: int, high: int) -> tuple[Callable[[str], object], str]:
@@ -88,6 +145,38 @@ def _switch(value: str) -> bool:
     return value == "1"
 
 
+def _word(value: str) -> str:
+    if not value or not value.isascii() or not value.isprintable() or " " in value:
+        raise ValueError
+    return value
+
+
+def _table(value: str) -> str:
+    if not 3 <= len(value) <= 255 or not all(
+        letter.isascii() and (letter.isalnum() or letter in "_.-") for letter in value
+    ):
+        raise ValueError
+    return value
+
+
+def _address(value: str) -> str:
+    parts = urlsplit(_word(value))
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError
+    # Reading the port checks it.
+    _ = parts.port
+    return value.rstrip("/")
+
+
+def _share(value: str) -> float:
+    number = float(value)
+    if not 0 <= number < 1:
+        raise ValueError
+    return number
+
+
+_ADDRESS = (_address, "an address such as https://host or http://127.0.0.1:9200")
+_SECRET = frozenset(("STRATA_EMBEDDINGS_KEY",))
 _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {
     "STRATA_HOST": (_host, "a host name or an IP address"),
     "STRATA_PORT": _whole(0, 65535),
@@ -97,4 +186,14 @@ _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {
     "STRATA_EMBEDDER": _one_of(EMBEDDERS),
     "STRATA_LOG_LEVEL": _one_of(LOG_LEVELS, fold=True),
     "STRATA_INDEX_MEMORY_MB": _whole(16, 1_048_576),
+    "STRATA_BACKEND": _one_of(BACKENDS),
+    "STRATA_TABLE": (_table, "the name of a DynamoDB table"),
+    "STRATA_SEARCH_URL": _ADDRESS,
+    "STRATA_AWS_ENDPOINT": _ADDRESS,
+    "STRATA_DEAD_LETTERS": (_address, "the address of an SQS queue"),
+    "STRATA_EMBEDDINGS_URL": (_address, "an address such as https://host/v1"),
+    "STRATA_EMBEDDINGS_MODEL": (_word, "the name of a model, without spaces"),
+    "STRATA_EMBEDDINGS_DIMENSION": _whole(2, 4_096),
+    "STRATA_EMBEDDINGS_KEY": (_word, "a token of visible ASCII characters"),
+    "STRATA_EMBEDDINGS_NOISE": (_share, "a number from 0 to below 1"),
 }

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+# Their fixtures start servers, once a test process, whichever folders it runs: a node takes 750 MB.
+pytest_plugins = ("tests.emulator.fixture", "tests.opensearch.node")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 LOOPBACK = ["127.0.0.0/8", "::1", "localhost"]
@@ -41,7 +44,9 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "fast"))
 
-# A developer's own settings must not reach the code under test.
+# A developer's own settings must not reach the code under test; this one is for the tests themselves.
+if "STRATA_TEST_OPENSEARCH_URL" in os.environ:
+    os.environ["TEST_OPENSEARCH_URL"] = os.environ["STRATA_TEST_OPENSEARCH_URL"]
 for name in [name for name in os.environ if name.startswith("STRATA_")]:
     del os.environ[name]
 
@@ -66,3 +71,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 sums[name].update(numbers)
     for name, numbers in sorted(sums.items()):
         terminalreporter.write_line(f"{name}: " + ", ".join(f"{what} {count}" for what, count in numbers.items()))
+    for line in contract_table(terminalreporter):
+        terminalreporter.write_line(line)
+
+
+ADAPTERS = ("model", "sqlite", "dynamodb", "ministack", "opensearch")
+
+
+def contract_table(terminalreporter: pytest.TerminalReporter) -> list[str]:
+    """How many tests of each contract suite passed on each adapter, one line a suite."""
+    counts: dict[str, Counter[str]] = {}
+    for report in terminalreporter.getreports("passed"):
+        suite, _, parameters = report.nodeid.partition("[")
+        if report.when == "call" and suite.startswith("tests/contract/"):
+            file = suite.partition("::")[0].removeprefix("tests/contract/test_").removesuffix(".py")
+            for adapter in set(parameters.rstrip("]").split("-")) & set(ADAPTERS):
+                counts.setdefault(file, Counter())[adapter] += 1
+    rows = [
+        f"{suite:20}" + "".join(f"{passed[adapter] or '':>12}" for adapter in ADAPTERS)
+        for suite, passed in sorted(counts.items())
+        if len(passed) > 1
+    ]
+    return [f"{'contract suite':20}" + "".join(f"{adapter:>12}" for adapter in ADAPTERS), *rows] if rows else []

@@ -1,8 +1,12 @@
-"""A first key with every scope: ``python -m infra.local.admin_key [name]``, while the server is stopped."""
+"""A first key with every scope: ``python -m infra.local.admin_key [name]``.
+
+The back end is chosen by ``STRATA_…`` variables, as for the server; the embedded one must not be running.
+"""
 
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 
 from shared import bootstrap
 from shared.domain.errors import StrataError
@@ -18,7 +22,7 @@ def main(arguments: list[str]) -> int:
         print(__doc__)
         return 0
     try:
-        with bootstrap.Embedded(load()) as backend:
+        with closing(bootstrap.chosen(load())) as backend:
             print(first_admin_key(backend.services, name))
     except SettingsError as error:
         print(f"no key was made: {error}", file=sys.stderr)

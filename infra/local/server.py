@@ -8,12 +8,13 @@ import resource
 import signal
 import socket
 import sys
+import time
 import uuid
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 
@@ -23,6 +24,7 @@ from shared import bootstrap
 from shared.api.http import error_wire
 from shared.api.strict_json import MAX_RAW_BYTES, too_large_raw
 from shared.domain.errors import StrataError, Unavailable
+from shared.domain.memory import VaultRef
 from shared.settings import Settings, SettingsError, load
 
 Scope = MutableMapping[str, Any]
@@ -34,6 +36,8 @@ THREADS = 16
 DESCRIPTORS = 4096
 GRACE_S = 30
 KEEP_ALIVE_S = 75
+# Of a request for a free thread. What then runs may take 15 s in a contended vault; together they stay below 20.
+LONGEST_WAIT_S = 4
 # How long a client may be silent inside a body once the server is to stop.
 BODY_WAIT_S = 2
 # A client that sends too much reads the answer only when it has sent it; so much is read and thrown away for it.
@@ -65,10 +69,14 @@ class Application:
         except _Disconnected:
             return
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
-        response = await asyncio.get_running_loop().run_in_executor(
-            self._threads, self._gateway.handle, scope["method"], path, query, headers, body
-        )
-        await _send(send, response)
+        came = time.monotonic()
+
+        def handle() -> Response:
+            if time.monotonic() - came > LONGEST_WAIT_S:
+                return _refusal(_crowded())
+            return self._gateway.handle(scope["method"], path, query, headers, body)
+
+        await _send(send, await asyncio.get_running_loop().run_in_executor(self._threads, handle))
 
 
 def _text(value: bytes) -> str:
@@ -121,6 +129,12 @@ async def _body(headers: list[tuple[str, str]], receive: Receive, stopping: Call
             if size > MAX_RAW_BYTES:
                 raise _TooLarge
             return b"".join(parts)
+
+
+def _crowded() -> StrataError:
+    return Unavailable(
+        "Too many requests are waiting already.", code="busy", hint="Send the request again.", retry_after=2
+    )
 
 
 def _refusal(error: StrataError) -> Response:
@@ -179,11 +193,27 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def serve(settings: Settings) -> None:
-    """Run until SIGINT or SIGTERM. Raises `StrataError` or `OSError` when it cannot start."""
-    with bootstrap.Embedded(settings) as backend, _listen(settings) as listener:
+class Served(bootstrap.Backend, Protocol):
+    """A back end that a process of its own serves."""
+
+    def stored(self) -> Iterable[VaultRef]:
+        """Contents that may have changes or passages waiting from before the start."""
+        ...
+
+
+def serve(
+    backend: Served,
+    settings: Settings,
+    about: str,
+    others: Callable[[], Sequence[Any]] | None = None,
+) -> None:
+    """Answer requests until SIGINT or SIGTERM; the line that says so ends with `about`.
+
+    `others` are records of the change stream besides those of rows. Raises `OSError` when it cannot listen.
+    """
+    with _listen(settings) as listener:
         bootstrap.activate(backend)
-        worker = Worker(backend.services)
+        worker = Worker(backend.services, others=others)
         threads = ThreadPoolExecutor(THREADS, thread_name_prefix="strata")
         application = Application(Gateway(backend.services, worker), threads)
         config = uvicorn.Config(
@@ -204,7 +234,7 @@ def serve(settings: Settings) -> None:
         port = listener.getsockname()[1]
 
         def ready() -> None:
-            print(f"strata is ready on http://{host}:{port} (data: {settings.data})", flush=True)
+            print(f"strata is ready on http://{host}:{port} ({about})", flush=True)
             worker.start(backend.stored)
 
         try:
@@ -217,15 +247,16 @@ def serve(settings: Settings) -> None:
             bootstrap.activate(None)
 
 
-def main() -> int:
+def run(start: Callable[[Settings], None], settings_of: Callable[[], Settings] = load) -> int:
+    """Read the settings, `start` with them, and say in one line why that is not possible; the process's exit code."""
     try:
-        settings = load()
+        settings = settings_of()
         logging.basicConfig(
             level=settings.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
         )
         logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
         _allow_descriptors()
-        serve(settings)
+        start(settings)
     except SettingsError as error:
         print(f"strata cannot start: {error}", file=sys.stderr)
         return CANNOT_START
@@ -236,6 +267,15 @@ def main() -> int:
         print(f"strata cannot start: {error.strerror or error}", file=sys.stderr)
         return CANNOT_START
     return 0
+
+
+def _embedded(settings: Settings) -> None:
+    with bootstrap.Embedded(settings) as backend:
+        serve(backend, settings, f"data: {settings.data}")
+
+
+def main() -> int:
+    return run(_embedded)
 
 
 if __name__ == "__main__":

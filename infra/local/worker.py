@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ VECTORS_BEFORE_ANSWER = 64
 # Small, so that a request that waits for the same vault does not wait long.
 VECTORS_AT_ONCE = 8
 RETRY_S, MAX_RETRY_S = 1.0, 60.0
+TIDY_S = 2.0
 
 
 class Worker:
@@ -32,15 +33,24 @@ class Worker:
     `drain` serves a request's own changes; what it leaves over, and what failed, the thread of `start` finishes.
     """
 
-    def __init__(self, services: Services, indexer: Callable[[Any, object], dict[str, Any]] = indexer) -> None:
+    def __init__(
+        self,
+        services: Services,
+        indexer: Callable[[Any, object], dict[str, Any]] = indexer,
+        others: Callable[[], Sequence[Any]] | None = None,
+    ) -> None:
+        """`others` hands out, once each, records of the change stream that ask for something else than indexing."""
         self._services = services
         self._indexer = indexer
+        self._others = others
+        self._left_over: list[Any] = []
         self._wake = threading.Condition()
         self._waiting: OrderedDict[VaultRef, float] = OrderedDict()
         """When each vault's turn comes, by the monotonic clock."""
         self._locks: dict[VaultRef, threading.Lock] = {}
         self._stopping = False
         self._failures: dict[VaultRef, int] = {}
+        """How often the thread failed at a vault whose last attempt did."""
         self._thread: threading.Thread | None = None
 
     def drain(self, vault: VaultRef) -> None:
@@ -49,6 +59,10 @@ class Worker:
         behind = self._thread is not None and self._has_passages_waiting(vault)
         if not self._attempt(vault, 0 if behind else VECTORS_BEFORE_ANSWER) or self._has_passages_waiting(vault):
             self._queue(vault)
+
+    def _failing(self, vault: VaultRef) -> bool:
+        """Whether the last attempt failed, so that a request that waited for it need not make another."""
+        return vault in self._failures and threading.current_thread() is not self._thread
 
     def start(self, backlog: Callable[[], Iterable[VaultRef]] = tuple) -> None:
         """Work in the background: load the default model, look at the vaults of `backlog`, then at what is queued."""
@@ -73,7 +87,11 @@ class Worker:
                 self._queue(found)
         except Exception as error:
             log.error("looking for waiting vaults failed: %s", type(error).__name__)
-        while (vault := self._next()) is not None:
+        while not self._stopping:
+            self._tidy()
+            vault = self._next()
+            if vault is None:
+                continue
             more = self._fill(vault) if self._attempt(vault, 0) else None
             if more is None:
                 self._queue(vault, self._patience(vault))
@@ -82,17 +100,37 @@ class Worker:
             if more:
                 self._queue(vault)
 
+    def _tidy(self) -> None:
+        """Finish what a crash left half done. What fails is tried again in the next round."""
+        if self._others is None:
+            return
+        try:
+            self._left_over += self._others()
+            if self._left_over:
+                reply = self._indexer({"Records": self._left_over}, None)
+                failed = {each["itemIdentifier"] for each in reply["batchItemFailures"]}
+                self._left_over = [each for each in self._left_over if each["dynamodb"]["SequenceNumber"] in failed]
+                for vault in self._services.feed.touched():
+                    self._queue(vault)
+        except Exception as error:
+            log.error("finishing what was left failed: %s", type(error).__name__)
+
     def _next(self) -> VaultRef | None:
-        """The vault that waits longest of those whose turn has come; None at the end."""
+        """The vault that waits longest of those whose turn has come; None at the end, or when it is time to tidy."""
         with self._wake:
+            tidied = time.monotonic()
             while not self._stopping:
                 now = time.monotonic()
                 vault = next((vault for vault, turn in self._waiting.items() if turn <= now), None)
                 if vault is not None:
                     del self._waiting[vault]
                     return vault
-                first = min(self._waiting.values(), default=None)
-                self._wake.wait(None if first is None else first - now)
+                turns = (
+                    [*self._waiting.values()] if self._others is None else [*self._waiting.values(), tidied + TIDY_S]
+                )
+                if self._others is not None and now >= tidied + TIDY_S:
+                    return None
+                self._wake.wait(min(turns) - now if turns else None)
             return None
 
     def _patience(self, vault: VaultRef) -> float:
@@ -124,6 +162,8 @@ class Worker:
         feed = self._services.feed
         try:
             with self._turn(vault) as waited:
+                if waited and self._failing(vault):
+                    return False
                 if waited and self._thread is not None:
                     # It paid for the vectors of others already; its own come in the background.
                     vectors = 0
@@ -133,6 +173,7 @@ class Worker:
                     failures = {each["itemIdentifier"] for each in self._indexer(event, None)["batchItemFailures"]}
                     feed.acknowledge(vault, [change for change in changes if str(change.seq) not in failures])
                     if failures:
+                        self._failures.setdefault(vault, 0)
                         return False
             return True
         except (StaleEpoch, NotFound):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -53,10 +53,14 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """`passages` are indexed by their words, `without_vector` of them have no vector yet."""
+    """`passages` are indexed by their words, `without_vector` of them have no vector yet.
+
+    `lag_ms` is the age of the oldest row of the last hour that is not indexed yet, 0 when all are.
+    """
 
     passages: int
     without_vector: int
+    lag_ms: int = 0
 
 
 class SearchIndex(Protocol):
@@ -92,3 +96,58 @@ class SearchIndex(Protocol):
         ...
 
     def status(self, vault: VaultRef) -> IndexStatus: ...
+
+    def waiting(self, limit: int) -> tuple[VaultRef, ...]:
+        """Contents with passages that wait for their vectors, in no order, at most `limit` of them."""
+        ...
+
+    def purge(self, vault_id: str, below_epoch: int) -> None:
+        """Forget everything of the contents below that epoch. Idempotent, resumable; an index in the store's own file
+        has nothing to do."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """Rows that were written anew: those that the index did not have whole, and those that it had otherwise."""
+
+    missing: frozenset[str]
+    stale: frozenset[str]
+
+
+class RepairableIndex(SearchIndex, Protocol):
+    """An index that can be compared with the store."""
+
+    def listed(self, vault: VaultRef) -> Iterator[str]:
+        """Ids of all rows that the index holds anything of, ascending, read by pages."""
+        ...
+
+    def repair(self, vault: VaultRef, memories: Sequence[Memory]) -> Repaired:
+        """Bring rows up to date as `put_words` does, and tell what was wrong, with them or around them."""
+        ...
+
+
+class RowSource(Protocol):
+    """What an index that lives elsewhere asks the store. All reads are consistent.
+
+    Raises as the store does: `StaleEpoch` when the vault's content was dropped, `Unavailable`.
+    """
+
+    def change_counter(self, vault: VaultRef) -> int:
+        """Moved by every transaction that changes rows. What is read after it is at least as new."""
+        ...
+
+    def get(self, vault: VaultRef, ids: Sequence[str]) -> dict[str, Memory]:
+        """The live rows among `ids`, by id."""
+        ...
+
+    def beside(self, vault: VaultRef, session_id: str, at: tuple[int, str], reach: int) -> tuple[Memory, ...]:
+        """Up to `reach` raw rows of the session before (date in ms, id) `at` and as many after it, oldest first.
+
+        The row at `at` itself is left out; it need not exist.
+        """
+        ...
+
+    def recent(self, vault: VaultRef, since_ms: int, max_bytes: int) -> tuple[Memory, ...]:
+        """Rows of all tiers written since; the newest are kept when the bytes do not suffice for all."""
+        ...

@@ -245,6 +245,14 @@ class MemoryStore(Protocol):
         """
         ...
 
+    def heal(self, vault: VaultRef, batch_id: str) -> None:
+        """Finish what a commit or a reopen of this batch began; changes nothing when nothing is left to do."""
+        ...
+
+    def finish(self, vault: VaultRef, attempt: str) -> None:
+        """Finish the large write of this name; changes nothing when it is finished, or was never certain."""
+        ...
+
     def purge(self, vault_id: str, below_epoch: int) -> None:
         """Physically remove the content of all epochs below the one given. Idempotent, resumable."""
         ...

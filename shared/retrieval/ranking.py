@@ -35,6 +35,8 @@ class Candidates:
       when it names none or several.
     * `memory` numbers the memory of each passage: a position in `tier`, `date`, `id_high` and `id_low`, which describe
       memories and may be longer. Ids are the two halves of a UUID.
+    * `session_sizes` counts the visible passages of each session by its code. It is needed only when some of them are
+      left out here because they cannot be among the best.
     """
 
     memory: Ints
@@ -49,6 +51,7 @@ class Candidates:
     date: npt.NDArray[np.int64]
     id_high: npt.NDArray[np.uint64]
     id_low: npt.NDArray[np.uint64]
+    session_sizes: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,8 @@ def base_scores(found: Candidates) -> Doubles:
     return mixed
 
 
-def session_priors(base: Doubles, session: Ints) -> Doubles:
-    """The mean of the three best scores of each passage's session.
+def session_priors(base: Doubles, session: Ints, known_sizes: Ints | None = None) -> Doubles:
+    """The mean of the three best scores of each passage's session, of which `known_sizes` may count more than are here.
 
     Below the fixed depth a score counts as the lowest inside it. A passage without a session is a session of its own.
     """
@@ -83,6 +86,8 @@ def session_priors(base: Doubles, session: Ints) -> Doubles:
         return priors
     scores, codes = base[inside], session[inside]
     sizes = np.bincount(codes)
+    if known_sizes is not None:
+        sizes = np.maximum(sizes, known_sizes[: len(sizes)])
     depth = min(PRIOR_DEPTH, len(scores))
     floor = float(np.partition(scores, len(scores) - depth)[len(scores) - depth])
     top = scores >= floor
@@ -102,7 +107,7 @@ def session_priors(base: Doubles, session: Ints) -> Doubles:
 def passage_scores(found: Candidates) -> Doubles:
     """Every passage's score in 0..1: the weighted sum by the sum of the weights in force."""
     base = base_scores(found)
-    total = base + SESSION_WEIGHT * session_priors(base, found.session)
+    total = base + SESSION_WEIGHT * session_priors(base, found.session, found.session_sizes)
     weights = 1.0 + SESSION_WEIGHT
     if found.speaks is not None:
         total = total + SPEAKER_WEIGHT * found.speaks

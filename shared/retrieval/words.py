@@ -6,7 +6,7 @@ row's weight does not move with the lengths of others. Document frequencies are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,7 @@ def length_norms(table: PassageTable) -> tuple[Floats, Floats, Floats]:
     near = own + own[before] + own[after]
     wide = near + own[before[before]] + own[after[after]]
     own_norm, near_norm, wide_norm = (
-        (K1 * (1 - B + B * length / average)).astype(np.float32)
-        for length, average in zip((own, near, wide), AVERAGE_LENGTHS, strict=True)
+        length_norm(length, average) for length, average in zip((own, near, wide), AVERAGE_LENGTHS, strict=True)
     )
     return own_norm, near_norm, wide_norm
 
@@ -65,11 +64,45 @@ def word_scores(
                 found[0] = 0.0
             touched = np.concatenate((touched, *ring))
             frequency = int(np.count_nonzero(found))
-            idf = np.float32(np.log1p((population - frequency + 0.5) / (frequency + 0.5)))
+            idf = rarity(population, frequency)
             times = found[touched]
             # A place met twice gets the same value twice.
             total = sums[number]
-            total[touched] = total[touched] + idf * (K1 + 1) * times / (times + norms[number][touched])
+            total[touched] = total[touched] + part(idf, times, norms[number][touched])
+    return mean_of_fields(sums), matched
+
+
+def rarity(population: int, frequency: int) -> np.float32:
+    """The weight of a term that `frequency` of `population` passages hold in one field."""
+    return np.float32(np.log1p((population - frequency + 0.5) / (frequency + 0.5)))
+
+
+def length_norm(length: Floats, average: float) -> Floats:
+    return (K1 * (1 - B + B * length / average)).astype(np.float32)
+
+
+def part(idf: np.float32, times: Floats, norm: Floats) -> Floats:
+    """What one term adds to the score of one field."""
+    added: Floats = idf * (K1 + 1) * times / (times + norm)
+    return added
+
+
+def mean_of_fields(sums: Sequence[Floats]) -> Floats:
+    """In 0..1, from the sums of the three fields."""
     saturated = [total / (total + np.float32(SATURATION)) for total in sums]
     scores: Floats = ((saturated[0] + saturated[1] + saturated[2]) / np.float32(3)).astype(np.float32)
-    return scores, matched
+    return scores
+
+
+def counted_scores(counts: Floats, lengths: Floats, frequencies: Sequence[Sequence[int]], population: int) -> Floats:
+    """The same scores from counts that were made elsewhere, row by row the same to the last bit.
+
+    `counts` has the shape (field, term, passage), `lengths` (field, passage); `frequencies` are by field and term, as
+    they are in the whole vault. Terms come in the order of their stems.
+    """
+    sums = [np.zeros(counts.shape[2], np.float32) for _ in AVERAGE_LENGTHS]
+    for field, average in enumerate(AVERAGE_LENGTHS):
+        norm = length_norm(lengths[field], average)
+        for term, frequency in enumerate(frequencies[field]):
+            sums[field] = sums[field] + part(rarity(population, frequency), counts[field, term], norm)
+    return mean_of_fields(sums)

@@ -54,9 +54,10 @@ def delete_vault(services: Services, caller: Caller, reset: bool) -> Answer:
     if caller.session_id is not None:
         return _delete_session(services, caller, caller.session_id)
     epoch = services.directory.next_epoch(caller.record.vault_id, reset)
-    # Nobody sees the old content any more; what is left of it goes when the server starts again.
+    # Nobody sees the old content any more; what is left of it goes with the change stream or the next start.
     try:
         services.store.purge(caller.record.vault_id, epoch)
+        services.index.purge(caller.record.vault_id, epoch)
         purged = True
     except Unavailable:
         purged = False

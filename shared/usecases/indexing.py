@@ -17,17 +17,22 @@ CHANGES_AT_ONCE = 500
 
 def index_changes(services: Services, vault: VaultRef, changes: Sequence[Change], vectors: int) -> None:
     """Bring rows that changed into the index by their words, then up to `vectors` passages by their meaning."""
-    ids = list(dict.fromkeys(change.memory_id for change in changes))
-    if ids:
-        rows = services.store.get(vault, ids)
-        gone = [memory_id for memory_id in ids if memory_id not in rows]
-        if gone:
-            services.index.remove(vault, gone)
-        if rows:
-            # The index passes over a row that is deleted between the two steps.
-            services.index.put_words(vault, [rows[memory_id] for memory_id in ids if memory_id in rows])
+    update_words(services, vault, list(dict.fromkeys(change.memory_id for change in changes)))
     if vectors > 0:
         fill_vectors(services, vault, vectors)
+
+
+def update_words(services: Services, vault: VaultRef, ids: Sequence[str]) -> None:
+    """Have the index hold the words of those rows that exist, and nothing of the others."""
+    if not ids:
+        return
+    rows = services.store.get(vault, ids)
+    gone = [memory_id for memory_id in ids if memory_id not in rows]
+    if gone:
+        services.index.remove(vault, gone)
+    if rows:
+        # The index passes over a row that is deleted between the two steps.
+        services.index.put_words(vault, [rows[memory_id] for memory_id in ids if memory_id in rows])
 
 
 def fill_vectors(services: Services, vault: VaultRef, limit: int) -> int:

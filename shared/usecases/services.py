@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from shared.domain.batch import LEASE_MS
 from shared.domain.memory import VaultRef
 from shared.ports.clock import Clock, Ids
+from shared.ports.dead_letters import DeadLetters
 from shared.ports.directory import Directory, KeyRecord, VaultRecord
 from shared.ports.store import ChangeFeed, MemoryStore
 from shared.ports.usage import UsageMeter
@@ -40,6 +41,7 @@ class Services:
     embedders: Mapping[str, Embedder]
     feed: ChangeFeed
     usage: UsageMeter
+    dead_letters: DeadLetters
     clock: Clock
     ids: Ids
     policy: Policy

@@ -35,6 +35,7 @@ def stats(services: Services, caller: Caller) -> Answer:
         "totalVectors": status.passages,
         "hotVectors": status.passages - status.without_vector,
         "waiting_vectors": status.without_vector,
+        "index_lag_s": -(-status.lag_ms // 1000),
         "dims": None if embedder is None else embedder.dimension,
         "embedding_model": model,
         "oldestItem": totals.oldest_ms,

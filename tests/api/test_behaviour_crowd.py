@@ -12,7 +12,10 @@ import pytest
 from infra.local.gateway import Gateway
 from infra.local.worker import Worker
 from shared import bootstrap
+from tests.api.backends import EMBEDDED_ONLY
 from tests.api.client import Client
+
+pytestmark = EMBEDDED_ONLY
 
 INGEST, SEARCH, STATS = "/v1/memory/ingest", "/v1/memory/search", "/v1/memory/stats"
 CHECKOUT, COMMIT = "/v1/memory/consolidate/checkout", "/v1/memory/consolidate/commit"

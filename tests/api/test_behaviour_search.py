@@ -12,10 +12,10 @@ import pytest
 from infra.local.gateway import Gateway
 from infra.local.worker import Worker
 from shared import bootstrap
-from shared.adapters.sqlite.outbox import Outbox
 from shared.domain.memory import VaultRef
 from shared.ports.store import Change
 from shared.usecases.indexing import fill_vectors
+from tests.api.backends import EMBEDDED_ONLY
 from tests.api.client import Client
 
 INGEST, SEARCH, STATS = "/v1/memory/ingest", "/v1/memory/search", "/v1/memory/stats"
@@ -50,10 +50,10 @@ def varied(client: Client, backend: bootstrap.Embedded) -> list[str]:
     """300 rows of raw and reflected text in sessions; the ids of the raw ones."""
     chance = random.Random(7)
     ids: list[str] = []
-    for number in range(200):
-        text = " ".join(chance.choices(NOUNS, k=chance.randint(2, 30)))
-        session = (None, "a", "b")[number % 3]
-        body = {"messages": [{"role": "user", "content": f"{text} {number}"}], "session_id": session}
+    for part in range(20):
+        texts = [" ".join(chance.choices(NOUNS, k=chance.randint(2, 30))) for _ in range(10)]
+        messages = [{"role": "user", "content": f"{text} {part * 10 + place}"} for place, text in enumerate(texts)]
+        body = {"messages": messages, "session_id": (None, "a", "b")[part % 3]}
         ids += client.post(INGEST, body).json["ids"]
     client.consolidate(*(" ".join(chance.choices(NOUNS, k=6)) for _ in range(80)))
     client.consolidate(*(" ".join(chance.choices(NOUNS, k=4)) for _ in range(20)), tier=2)
@@ -110,18 +110,20 @@ def test_a_search_that_was_overtaken_takes_no_vectors_away(
     ids = client.ingest("a heron on the weir", "a lamp in the window")
     before = hits(client, "heron", 2)
     late = [tuple(Change(number, memory_id) for number, memory_id in enumerate(ids, start=1))]
-    pending = Outbox.pending
+    feed = type(backend.services.feed)
+    pending = feed.pending
 
-    def overtaken(self: Outbox, vault: VaultRef, limit: int) -> tuple[Change, ...]:
+    def overtaken(self: Any, vault: VaultRef, limit: int) -> tuple[Change, ...]:
         return late.pop() if late else pending(self, vault, limit)
 
-    monkeypatch.setattr(Outbox, "pending", overtaken)
+    monkeypatch.setattr(feed, "pending", overtaken)
     assert hits(client, "heron", 2) == before
     assert late == []
     assert client.get(STATS).json["waiting_vectors"] == 0
     assert hits(client, "heron", 2) == before
 
 
+@EMBEDDED_ONLY
 def test_a_crowd_on_several_vaults_loses_nothing_and_sees_no_fault(backend: bootstrap.Embedded) -> None:
     worker = Worker(backend.services)
     gateway = Gateway(backend.services, worker)

@@ -16,6 +16,7 @@ from infra.local.gateway import Gateway
 from infra.local.worker import Worker
 from shared import bootstrap
 from shared.api.routes import ROUTES
+from shared.domain.errors import Unavailable
 from shared.domain.memory import VaultRef
 from shared.ports.store import Change
 from tests.api.client import Client
@@ -103,7 +104,7 @@ def test_a_fault_is_a_500_without_detail(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError(secret)
 
-    monkeypatch.setattr("shared.adapters.sqlite.store.SqliteStore.totals", broken)
+    monkeypatch.setattr(type(client.services.store), "totals", broken)
     answer = client.get("/v1/memory/stats")
     assert (answer.status, answer.code) == (500, "internal")
     id_ = answer.headers["X-Request-Id"]
@@ -251,9 +252,9 @@ def test_the_indexer_names_what_failed_and_skips_other_items(
     assert indexer({"Records": [good, gone, header]}) == {"batchItemFailures": []}
 
     def broken(*_: object) -> None:
-        raise RuntimeError
+        raise Unavailable("The index does not answer.", code="search_unavailable", retry_after=1)
 
-    monkeypatch.setattr("shared.adapters.sqlite.index.SqliteIndex.put_words", broken)
+    monkeypatch.setattr(type(client.services.index), "put_words", broken)
     assert indexer({"Records": [good, header]}) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
 
 
@@ -266,7 +267,7 @@ def test_a_vault_that_keeps_moving_is_busy(monkeypatch: pytest.MonkeyPatch, clie
         attempts.append(1)
         raise StaleEpoch("moved")
 
-    monkeypatch.setattr("shared.adapters.sqlite.store.SqliteStore.append", moving)
+    monkeypatch.setattr(type(client.services.store), "append", moving)
     answer = client.post("/v1/memory/ingest", {"messages": [{"role": "user", "content": "a"}]})
     assert (answer.status, answer.code, answer.headers["Retry-After"]) == (503, "busy", "1")
     assert len(attempts) == 5

@@ -117,13 +117,10 @@ class Life:
     def __init__(self, client: Client, backend: bootstrap.Embedded) -> None:
         self.client = client
         self.committed: list[str] = []
-        for number in range(90):
-            session = (None, "s1", "s2")[number % 3]
-            words = " ".join(WORDS[(number * step) % 8] for step in (1, 3, 5))
-            text = f"{words} {TEXTS[number % 5]} {number} " + "filler " * (number % 7) * 9
-            # Three rows share each instant.
-            message = {"role": ("user", "Ada")[number % 2], "content": text, "timestamp": self.at(number // 3)}
-            body = {"messages": [message], "session_id": session}
+        for place, session in enumerate((None, "s1", "s2")):
+            # Three rows, one of each session, share each instant.
+            messages = [self.message(number) for number in range(place, 90, 3)]
+            body = {"messages": messages, "session_id": session}
             assert client.post("/v1/memory/ingest", body).status == 202
         self.whole = self.batch(1, 5)
         self.without_reflections = self.batch(1, 2)
@@ -142,6 +139,11 @@ class Life:
         self.session_gone()
         self.leased = client.post(CHECKOUT, {"tier": 1, "max_tokens": 1_000}).json["batch_id"]
         settle(backend)
+
+    def message(self, number: int) -> dict[str, object]:
+        words = " ".join(WORDS[(number * step) % 8] for step in (1, 3, 5))
+        text = f"{words} {TEXTS[number % 5]} {number} " + "filler " * (number % 7) * 9
+        return {"role": ("user", "Ada")[number % 2], "content": text, "timestamp": self.at(number // 3)}
 
     @staticmethod
     def at(step: int) -> int:

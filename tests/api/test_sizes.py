@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.api.backends import EMBEDDED_ONLY
 from tests.api.client import Answer, Client
 
 INGEST, UPLOAD, SEARCH = "/v1/memory/ingest", "/v1/memory/upload", "/v1/memory/search"
@@ -74,6 +75,7 @@ def test_one_memory_has_at_most_100_000_characters(client: Client) -> None:
 
 
 @pytest.mark.slow
+@EMBEDDED_ONLY
 @pytest.mark.parametrize("letter", ['"', "\x01", "\U0001f389"])
 def test_no_answer_is_larger_than_a_function_may_return(letter: str, client: Client) -> None:
     """5.5 MiB, the body quoted once more as a string of JSON; rows of the most that one memory may hold."""

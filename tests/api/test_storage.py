@@ -10,6 +10,7 @@ from infra.local.gateway import Gateway
 from shared import bootstrap
 from shared.domain.errors import Unavailable
 from shared.settings import Settings
+from tests.api.backends import EMBEDDED_ONLY
 from tests.api.client import Client
 
 CALLS = [
@@ -58,6 +59,7 @@ def test_a_damaged_key_file_stops_the_start_by_name(tmp_path: Path) -> None:
     assert file.read_bytes() == b"somebody else's file" * 1000
 
 
+@EMBEDDED_ONLY
 def test_a_full_disk_is_a_503(client: Client, backend: bootstrap.Embedded) -> None:
     client.ingest("a")
     (vault,) = backend.stored()

@@ -19,6 +19,7 @@ from shared.adapters.sqlite.index import SqliteIndex
 from shared.adapters.sqlite.outbox import Outbox
 from shared.adapters.sqlite.store import SqliteStore
 from shared.adapters.system.clock import RandomIds, SystemClock
+from shared.adapters.system.letters import MemoryLetters
 from shared.domain.keys import SCOPES
 from shared.domain.memory import Memory, VaultRef
 from shared.domain.text import est_tokens
@@ -109,6 +110,7 @@ class Bench:
             embedders={embedder.name: embedder},
             feed=outbox,
             usage=self._usage,
+            dead_letters=MemoryLetters(),
             clock=clock,
             ids=self.ids,
             policy=Policy(default_model=embedder.name),

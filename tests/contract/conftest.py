@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from shared.domain.memory import VaultRef
 from shared.ports.store import ChangeFeed, MemoryStore
+from tests.contract.dynamodb_rig import DynamoRig
 from tests.contract.model import ModelStore
 from tests.contract.rows import Maker
 from tests.contract.sqlite_rig import SqliteRig
@@ -69,12 +71,48 @@ class ModelRig:
         pass
 
 
-RIGS: dict[str, Callable[[Path], Rig]] = {"model": ModelRig, "sqlite": SqliteRig}
+RIGS: dict[str, Callable[[Path], Rig]] = {
+    "model": ModelRig,
+    "sqlite": SqliteRig,
+    "dynamodb": lambda folder: DynamoRig.in_memory(),
+}
+SERVED = "ministack"
+"""DynamoDB once more, on an emulator: its tests open sockets and are slow."""
+SERVED_MARKS = (pytest.mark.slow, pytest.mark.loopback)
+OpenRig = Callable[[str, Path], Rig]
 
 
-@pytest.fixture(params=list(RIGS))
-def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
-    made = RIGS[request.param](tmp_path)
+def named(*left_out: str) -> list[ParameterSet]:
+    """Names of all rigs but some, as parameters of a test, with the marks each needs."""
+    names = [name for name in (*RIGS, SERVED) if name not in left_out]
+    return [pytest.param(name, marks=SERVED_MARKS if name == SERVED else ()) for name in names]
+
+
+# For tests with thousands of rows. The emulator sorts a whole partition for every page of an index.
+VOLUME = [pytest.param(name, marks=pytest.mark.slow if name == "dynamodb" else ()) for name in RIGS]
+at_volume = pytest.mark.parametrize("rig", VOLUME, indirect=True)
+
+
+@pytest.fixture
+def dynamo(request: pytest.FixtureRequest) -> Callable[[str], DynamoRig]:
+    """Opens the rig of one of the two names that DynamoDB has here."""
+
+    def opened(name: str) -> DynamoRig:
+        if name == SERVED:
+            return DynamoRig.on_ministack(request.getfixturevalue("ministack"))
+        return DynamoRig.in_memory()
+
+    return opened
+
+
+@pytest.fixture
+def open_rig(dynamo: Callable[[str], DynamoRig]) -> OpenRig:
+    return lambda name, folder: RIGS[name](folder) if name in RIGS else dynamo(name)
+
+
+@pytest.fixture(params=named())
+def rig(request: pytest.FixtureRequest, open_rig: OpenRig, tmp_path: Path) -> Iterator[Rig]:
+    made = open_rig(request.param, tmp_path)
     yield made
     made.close()
 

@@ -428,6 +428,12 @@ class ModelStore:
             content.sources[batch.id] = [places.get(place, "") for place in range(batch.count)]
         content.imported = True
 
+    def heal(self, vault: VaultRef, batch_id: str) -> None:
+        pass
+
+    def finish(self, vault: VaultRef, attempt: str) -> None:
+        pass
+
     def purge(self, vault_id: str, below_epoch: int) -> None:
         self._floor[vault_id] = max(below_epoch, self._floor.get(vault_id, 0))
         for ref in [r for r in self._contents if r.vault_id == vault_id and r.epoch < below_epoch]:

@@ -7,7 +7,7 @@ import pytest
 
 from shared.domain.memory import VaultRef
 from shared.ports.store import ChangeFeed, MemoryStore
-from tests.contract.conftest import RIGS, Rig
+from tests.contract.conftest import OpenRig, Rig, at_volume, named
 from tests.contract.rows import EVERYTHING, NOW, Maker, consolidate, ids_of
 
 
@@ -73,6 +73,7 @@ def test_changes_stay_with_their_vault(rig: Rig, make: Maker) -> None:
     assert len(rig.feed.pending(here, 10)) == 2
 
 
+@at_volume
 def test_many_thousand_changes_can_be_acknowledged_at_once(
     store: MemoryStore, feed: ChangeFeed, vault: VaultRef, make: Maker
 ) -> None:
@@ -97,9 +98,9 @@ def test_a_thread_is_told_once_which_vaults_it_changed(rig: Rig, make: Maker) ->
     assert rig.feed.touched() == ()
 
 
-@pytest.mark.parametrize("name", [name for name in RIGS if name != "model"])
-def test_another_threads_changes_are_its_own(name: str, tmp_path: Path, make: Maker) -> None:
-    rig = RIGS[name](tmp_path)
+@pytest.mark.parametrize("name", named("model"))
+def test_another_threads_changes_are_its_own(name: str, open_rig: OpenRig, tmp_path: Path, make: Maker) -> None:
+    rig = open_rig(name, tmp_path)
     vault = rig.new_vault()
     thread = Thread(target=lambda: rig.store.append(vault, make.raws(1), None, NOW))
     thread.start()

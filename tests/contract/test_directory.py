@@ -11,18 +11,24 @@ from shared.adapters.sqlite.directory import SqliteDirectory
 from shared.domain.errors import NotFound, StaleEpoch
 from shared.domain.memory import VaultRef
 from shared.ports.directory import Directory, KeyRecord
+from tests.contract.conftest import SERVED, SERVED_MARKS
+from tests.contract.dynamodb_rig import DynamoRig
 from tests.contract.rows import MINUTE, NOW
 from tests.contract.sqlite_rig import connect
 
-DIRECTORIES: dict[str, Callable[[Path], Directory]] = {"sqlite": lambda folder: SqliteDirectory(folder, connect)}
 
-
-@pytest.fixture(params=list(DIRECTORIES))
-def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Directory]:
-    made = DIRECTORIES[request.param](tmp_path)
-    yield made
-    if isinstance(made, SqliteDirectory):
+@pytest.fixture(params=["sqlite", "dynamodb", pytest.param(SERVED, marks=SERVED_MARKS)])
+def directory(
+    request: pytest.FixtureRequest, dynamo: Callable[[str], DynamoRig], tmp_path: Path
+) -> Iterator[Directory]:
+    if request.param == "sqlite":
+        made = SqliteDirectory(tmp_path, connect)
+        yield made
         made.database.close()
+    else:
+        rig = dynamo(request.param)
+        yield rig.directory
+        rig.close()
 
 
 def key(number: int, vault: str = "v1", minted_by: str | None = None) -> KeyRecord:

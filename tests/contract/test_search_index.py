@@ -1,20 +1,21 @@
-"""The SearchIndex port. A second adapter is one more entry in `INDEXES`."""
+"""The SearchIndex port, on every adapter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from shared.adapters.local_embedder.hashing import HashingEmbedder
 from shared.adapters.sqlite.index import SqliteIndex
 from shared.domain.memory import Covers, Memory, VaultRef
 from shared.ports.search import Filters, Hit, SearchIndex
+from tests.contract.opensearch_rig import OpenSearchRig
 from tests.contract.rows import NOW, Maker
 from tests.contract.sqlite_rig import SqliteRig
 
@@ -71,12 +72,21 @@ class SqliteIndexRig:
         self._rig.close()
 
 
-INDEXES: dict[str, Callable[[Path], IndexRig]] = {"sqlite": SqliteIndexRig}
+def opensearch_rig(request: pytest.FixtureRequest) -> IndexRig:
+    return OpenSearchRig(request.getfixturevalue("opensearch_url"))
 
 
-@pytest.fixture(params=list(INDEXES))
-def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[IndexRig]:
-    made = INDEXES[request.param](tmp_path)
+def sqlite_rig(request: pytest.FixtureRequest) -> IndexRig:
+    return SqliteIndexRig(request.getfixturevalue("tmp_path"))
+
+
+SQLITE = pytest.param(sqlite_rig, id="sqlite")
+OPENSEARCH = pytest.param(opensearch_rig, id="opensearch", marks=[pytest.mark.slow, pytest.mark.loopback])
+
+
+@pytest.fixture(params=[SQLITE, OPENSEARCH])
+def rig(request: pytest.FixtureRequest) -> Iterator[IndexRig]:
+    made = request.param(request)
     yield made
     made.close()
 
@@ -241,11 +251,29 @@ rows_in_sessions = st.lists(
 )
 
 
-@given(plan=rows_in_sessions, query=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))
+Plan = list[tuple[list[str], str | None, int, bool]]
+queries = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3)
+
+
+@pytest.mark.parametrize("rig", [SQLITE], indirect=True)
+@given(plan=rows_in_sessions, query=queries)
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_after_deletions_and_a_restart_scores_are_those_of_a_vault_that_never_held_the_rows(
-    rig: IndexRig, plan: list[tuple[list[str], str | None, int, bool]], query: list[str]
+    rig: IndexRig, plan: Plan, query: list[str]
 ) -> None:
+    compare_with_a_clean_vault(rig, plan, query)
+
+
+@pytest.mark.parametrize("rig", [OPENSEARCH], indirect=True)
+@given(plan=rows_in_sessions, query=queries)
+@settings(
+    max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], phases=[Phase.explicit, Phase.generate]
+)
+def test_the_same_where_every_step_is_a_request(rig: IndexRig, plan: Plan, query: list[str]) -> None:
+    compare_with_a_clean_vault(rig, plan, query)
+
+
+def compare_with_a_clean_vault(rig: IndexRig, plan: Plan, query: list[str]) -> None:
     make = Maker()
     rows = [(make.raw(" ".join(words), NOW + late, session), keep) for words, session, late, keep in plan]
     kept = [row for row, keep in rows if keep]

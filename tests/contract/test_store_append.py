@@ -8,7 +8,7 @@ from shared.domain.debt import Debt
 from shared.domain.errors import Conflict, StrataError
 from shared.domain.memory import VaultRef
 from shared.ports.store import Idempotency, MemoryStore
-from tests.contract.conftest import Rig
+from tests.contract.conftest import Rig, at_volume
 from tests.contract.model import recount
 from tests.contract.rows import MINUTE, NOW, Maker, everything, ids_of, take
 
@@ -113,6 +113,7 @@ def test_a_key_belongs_to_its_vault(store: MemoryStore, rig: Rig, vault: VaultRe
     assert not store.append(other, make.raws(1), once(body="other"), NOW).replayed
 
 
+@at_volume
 def test_an_append_of_many_thousand_rows(store: MemoryStore, vault: VaultRef, make: Maker) -> None:
     rows = make.raws(12_000)
     answer = store.append(vault, rows, once(), NOW)

@@ -7,6 +7,7 @@ from shared.domain.errors import Conflict, RateLimited
 from shared.domain.memory import Covers, VaultRef
 from shared.domain.selection import Budget
 from shared.ports.store import MemoryStore
+from tests.contract.conftest import at_volume
 from tests.contract.rows import LEASE, MINUTE, NOW, Maker, consolidate, ids_of, take, take_nothing
 
 
@@ -123,6 +124,7 @@ def test_a_batch_ends_below_the_size_of_an_answer(
     assert len(take(store, vault, make).memories) == rows_in_an_answer
 
 
+@at_volume
 def test_a_batch_has_at_most_ten_thousand_rows(store: MemoryStore, vault: VaultRef, make: Maker) -> None:
     rows = make.raws(10_003)
     store.append(vault, rows, None, NOW)
@@ -189,6 +191,7 @@ def test_a_hundred_batches_may_be_open_at_once(store: MemoryStore, vault: VaultR
     assert take(store, vault, make, now_ms=NOW + LEASE).memories
 
 
+@at_volume
 @pytest.mark.slow
 def test_a_hundred_thousand_rows_may_be_leased_at_once(store: MemoryStore, vault: VaultRef, make: Maker) -> None:
     for _ in range(11):

@@ -7,7 +7,8 @@ from shared.domain.debt import Debt
 from shared.domain.errors import Conflict, NotFound
 from shared.domain.memory import Covers, Memory, VaultRef
 from shared.domain.selection import Budget
-from shared.ports.store import MemoryStore
+from shared.ports.store import MemoryStore, SourcePage
+from tests.contract.conftest import at_volume
 from tests.contract.model import recount
 from tests.contract.rows import LEASE, MINUTE, NOW, Maker, consolidate, everything, ids_of, take, take_nothing
 
@@ -142,10 +143,14 @@ def test_a_commit_just_before_the_expiry_is_in_time(store: MemoryStore, vault: V
 
 
 def test_an_unknown_batch_is_not_found(store: MemoryStore, vault: VaultRef, make: Maker) -> None:
-    for name in (make.batch_id(), "", "cb_\u0000", "x" * 5000):
+    store.append(vault, make.raws(1), None, NOW)
+    known = take(store, vault, make).batch.id
+    for name in (make.batch_id(), "", "cb_\u0000", "x" * 5000, f"{known}#S0", f"{known}#"):
         with pytest.raises(NotFound):
             store.commit(vault, name, make.entries(1), NOW)
         assert store.batch(vault, name) is None
+        assert store.sources(vault, name, 0, 5) == SourcePage((), None)
+        assert store.written_by(vault, [name]) == {}
 
 
 def test_rows_deleted_while_leased_are_left_out(store: MemoryStore, vault: VaultRef, make: Maker) -> None:
@@ -189,6 +194,7 @@ def test_a_batch_without_sources_left_is_closed(store: MemoryStore, vault: Vault
     assert take_nothing(store, vault, make).leased == 0
 
 
+@at_volume
 @pytest.mark.parametrize("count", [10_000])
 def test_a_batch_of_the_largest_size_commits_whole(
     store: MemoryStore, vault: VaultRef, make: Maker, count: int

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from shared.domain.errors import StrataError
 from shared.domain.memory import VaultRef
 from shared.domain.selection import Budget
 from shared.ports.store import CheckedOut, Idempotency, Lease, MemoryStore, TimelineQuery
-from tests.contract.conftest import RIGS, ModelRig
+from tests.contract.conftest import SERVED, ModelRig, OpenRig, Rig, named
 from tests.contract.model import recount
 from tests.contract.rows import NOW, Maker, everything
 
@@ -51,7 +52,7 @@ def lasting(batch: Batch) -> Batch:
 class Machine(RuleBasedStateMachine):
     """Makes each call on the adapter and on the model, by clocks that run ahead and behind."""
 
-    name: str
+    open_rig: Callable[[Path], Rig]
 
     memories: Bundle[str] = Bundle("memories")
     batches: Bundle[str] = Bundle("batches")
@@ -59,7 +60,7 @@ class Machine(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.rig, self.model = RIGS[self.name](self.folder), ModelRig(self.folder)
+        self.rig, self.model = type(self).open_rig(self.folder), ModelRig(self.folder)
         self.vault, self.modelled = self.rig.new_vault(), self.model.new_vault()
         self.make, self.now, self.names = Maker(), NOW, list[str]()
 
@@ -179,19 +180,19 @@ class Machine(RuleBasedStateMachine):
         assert self.rig.store.debt(self.vault) == recount(everything(self.rig.store, self.vault))
 
 
-def run(name: str, examples: int, steps: int) -> None:
-    machine = type("NamedMachine", (Machine,), {"name": name})
+def run(open_rig: Callable[[Path], Rig], examples: int, steps: int) -> None:
+    machine = type("OpenedMachine", (Machine,), {"open_rig": staticmethod(open_rig)})
     run_state_machine_as_test(
         machine, settings=settings(settings(), max_examples=examples, stateful_step_count=steps, deadline=None)
     )
 
 
-@pytest.mark.parametrize("name", [name for name in RIGS if name != "model"])
-def test_every_answer_is_the_models(name: str) -> None:
-    run(name, examples=20, steps=30)
+@pytest.mark.parametrize("name", named("model"))
+def test_every_answer_is_the_models(name: str, open_rig: OpenRig) -> None:
+    run(partial(open_rig, name), examples=5 if name == SERVED else 20, steps=30)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in RIGS if name != "model"])
-def test_every_answer_is_the_models_in_long_lives_too(name: str) -> None:
-    run(name, examples=60, steps=60)
+@pytest.mark.parametrize("name", named("model", SERVED))
+def test_every_answer_is_the_models_in_long_lives_too(name: str, open_rig: OpenRig) -> None:
+    run(partial(open_rig, name), examples=60, steps=60)

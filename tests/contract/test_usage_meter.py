@@ -3,22 +3,62 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+from shared.adapters.dynamodb.usage import DynamoUsage
 from shared.adapters.sqlite.directory import SqliteUsage
 from shared.ports.usage import UsageMeter, UsageRow
+from tests.contract.conftest import SERVED, SERVED_MARKS
+from tests.contract.dynamodb_rig import DynamoRig
 from tests.contract.sqlite_rig import connect
 
-METERS: dict[str, Callable[[Path], UsageMeter]] = {"sqlite": lambda folder: SqliteUsage(folder, connect)}
+
+class MeterRig(Protocol):
+    """`broken` is a meter that has lost its storage."""
+
+    @property
+    def usage(self) -> UsageMeter: ...
+
+    def broken(self) -> UsageMeter: ...
+
+    def close(self) -> None: ...
 
 
-@pytest.fixture(params=list(METERS))
-def meter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UsageMeter]:
-    made = METERS[request.param](tmp_path)
+class SqliteMeterRig:
+    def __init__(self, folder: Path) -> None:
+        self.usage = SqliteUsage(folder, connect)
+
+    def broken(self) -> UsageMeter:
+        self.usage.close()
+        return self.usage
+
+    def close(self) -> None:
+        self.usage.close()
+
+
+class DynamoMeterRig:
+    def __init__(self, rig: DynamoRig) -> None:
+        self.usage, self._rig = rig.usage, rig
+
+    def broken(self) -> UsageMeter:
+        return DynamoUsage(self._rig.table_named("missing"))
+
+    def close(self) -> None:
+        self._rig.close()
+
+
+@pytest.fixture(params=["sqlite", "dynamodb", pytest.param(SERVED, marks=SERVED_MARKS)])
+def meters(request: pytest.FixtureRequest, dynamo: Callable[[str], DynamoRig], tmp_path: Path) -> Iterator[MeterRig]:
+    made = SqliteMeterRig(tmp_path) if request.param == "sqlite" else DynamoMeterRig(dynamo(request.param))
     yield made
-    if isinstance(made, SqliteUsage):
-        made.close()
+    made.close()
+
+
+@pytest.fixture
+def meter(meters: MeterRig) -> UsageMeter:
+    return meters.usage
 
 
 def test_a_day_is_summed_by_operation(meter: UsageMeter) -> None:
@@ -43,10 +83,8 @@ def test_keys_are_metered_apart(meter: UsageMeter) -> None:
     assert list(meter.read("other", "2026-01-01", "2026-12-31")) == []
 
 
-def test_metering_never_fails_a_request(meter: UsageMeter, caplog: pytest.LogCaptureFixture) -> None:
-    assert isinstance(meter, SqliteUsage)
-    meter.close()
-    meter.record("k", "2026-02-01", "search", 1, 1)
+def test_metering_never_fails_a_request(meters: MeterRig, caplog: pytest.LogCaptureFixture) -> None:
+    meters.broken().record("k", "2026-02-01", "search", 1, 1)
     assert "usage was not recorded" in caplog.text
 
 

@@ -14,22 +14,25 @@ from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"^strata is ready on (http://\S+)", re.MULTILINE)
-START_SECONDS = 60
+START_SECONDS = 120
 STOP_SECONDS = 30
 
 
 class Server:
-    """``python -m infra.local.server`` on a free port of this machine, from `start` or ``with`` on.
+    """``python -m infra.local.server``, or another `program`, on a free port, from `start` or ``with`` on.
 
     `settings` are ``STRATA_…`` variables. It can be started again on the same folder after `stop` or `kill`; its output
     of all runs is in `log`.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None = None, program: str = "infra.local.server"
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.data = folder / "data"
         self.log = folder / "server.log"
         self.url = ""
+        self._program = program
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -45,7 +48,7 @@ class Server:
         said = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "infra.local.server"],
+                [sys.executable, "-m", self._program],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,

@@ -6,12 +6,10 @@ No order of calls is looked for here; what was acknowledged is compared with wha
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 
 from shared.domain.batch import Created, Entry, State
 from shared.domain.errors import Conflict, NotFound, RateLimited, StrataError
@@ -21,7 +19,7 @@ from shared.ports.store import CheckedOut, Idempotency, Lease, MemoryStore
 from tests.contract.rows import NOW, everything, uuid7
 from tests.simulation.audit import COMMITTED, audit, every_source
 from tests.simulation.scheduler import Scheduler, SeededOrder
-from tests.simulation.world import VAULT, Counts, SqliteSite
+from tests.simulation.world import VAULT, Counts, Stage
 
 LEASE = 50
 TEXTS = ("a", "bcdefg", "hi j" * 9)
@@ -161,15 +159,10 @@ def check_acknowledged(store: MemoryStore, log: Log) -> None:
             assert sources == [memory_id for memory_id in leased if memory_id in rows], "sources are not those leased"
 
 
-def run_mix(seed: int, folder: Path, workers: int, calls: int, crashes: int) -> Counts:
-    """One seed, judged. Raises `AssertionError`."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+def run_mix(seed: int, stage: Stage, workers: int, calls: int, crashes: int) -> Counts:
+    """One seed on a stage that was prepared, judged. Raises `AssertionError`."""
     scheduler, log = Scheduler(crashes), Log()
-    site = SqliteSite(folder, connect=scheduler.connect, lock=nullcontext)
-    site.files._lock = nullcontext()  # type: ignore[assignment]
-    site.new_vault()
-    site.store.debt(VAULT)
+    site = stage.begin(scheduler, drops=False)
     mix = Mix(seed, site.store, log, calls)
     for worker in range(workers):
         scheduler.add(mix.body(worker))
@@ -177,7 +170,7 @@ def run_mix(seed: int, folder: Path, workers: int, calls: int, crashes: int) -> 
         scheduler.run(SeededOrder(seed, 0.004 if crashes else 0.0))
     finally:
         site.close()
-    rested = SqliteSite(folder, connect=Scheduler().connect)
+    rested = stage.rest(log.batch_ids)
     try:
         check_acknowledged(rested.store, log)
         audit(rested.store, rested.feed, VAULT, log.batch_ids)

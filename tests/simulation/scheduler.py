@@ -32,13 +32,34 @@ class Stuck(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a request looks at and what it changes, by names; `notices` are names that only lookers go by."""
+
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    notices: frozenset[str] = frozenset()
+
+    def disjoint(self, other: Footprint) -> bool:
+        """Whether neither request can tell which of them came first."""
+        return (
+            self.writes.isdisjoint(other.writes)
+            and self.reads.isdisjoint(other.writes | other.notices)
+            and other.reads.isdisjoint(self.writes | self.notices)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
-    """What a worker would do next: `kind` says who could notice, `place` which file it is about."""
+    """What a worker would do next: `kind` says who could notice, `place` which file it is about.
+
+    A step on a table of items says it by its `footprint` instead.
+    """
 
     worker: int
     move: Move
     kind: Kind
     place: str
+    footprint: Footprint | None = None
 
     def same(self, other: Step) -> bool:
         return self.worker == other.worker and self.move == other.move
@@ -47,6 +68,8 @@ class Step:
         """Whether the two orders of these steps lead to the same state, and neither forbids the other."""
         if self.worker == other.worker or (self.move == "crash" and other.move == "crash"):
             return False
+        if self.footprint is not None and other.footprint is not None:
+            return self.footprint.disjoint(other.footprint)
         apart = self.place != other.place and self.place and other.place
         if apart or "local" in (self.kind, other.kind):
             return True
@@ -67,6 +90,7 @@ class Worker:
     thread: threading.Thread | None = None
     kind: Kind = "local"
     place: str = ""
+    footprint: Footprint | None = None
     crashing: bool = False
     done: bool = False
     failure: BaseException | None = None
@@ -105,14 +129,14 @@ class Scheduler:
     def add(self, body: Callable[[], None]) -> None:
         self.workers.append(Worker(len(self.workers), body))
 
-    def pause(self, kind: Kind, place: str) -> None:
+    def pause(self, kind: Kind, place: str, footprint: Footprint | None = None) -> None:
         """Called by a worker before its next statement: wait until it is chosen. Raises `Crash` when it must die."""
         worker = self.current
         if worker is None:
             return
         if worker.crashing:
             raise Crash
-        worker.kind, worker.place = kind, place
+        worker.kind, worker.place, worker.footprint = kind, place, footprint
         self._back.release()
         worker.go.acquire()
         if worker.crashing:
@@ -146,7 +170,7 @@ class Scheduler:
         )
         if not able:
             raise Stuck("every worker waits for another one")
-        steps = [Step(worker.number, "step", worker.kind, worker.place) for worker in able]
+        steps = [Step(worker.number, "step", worker.kind, worker.place, worker.footprint) for worker in able]
         if self.crashed < self._crashes:
             for worker in able:
                 held = worker in self.locks.values()

@@ -1,28 +1,44 @@
-"""The checks of the simulation catch every mistake they are there for."""
+"""The checks of the simulation catch every mistake they are there for, on every back end."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.simulation.broken import MISTAKES, Mistake
+from tests.simulation import broken, broken_dynamo
+from tests.simulation.broken import Mistake
 from tests.simulation.configurations import CONFIGURATIONS
-from tests.simulation.world import explore
+from tests.simulation.dynamo_stage import DynamoStage
+from tests.simulation.sqlite_stage import SqliteStage
+from tests.simulation.world import Stage, explore
 
 BY_NAME = {configuration.name: configuration for configuration in CONFIGURATIONS}
+STAGES: dict[str, tuple[list[Mistake], Callable[[Path], Stage]]] = {
+    "sqlite": (broken.MISTAKES, SqliteStage),
+    "dynamodb": (broken_dynamo.MISTAKES, lambda _: DynamoStage()),
+}
+CASES = [
+    pytest.param(mistake, configuration, stage, id=f"{back_end}-{mistake.name}-{configuration}".replace(" ", "-"))
+    for back_end, (mistakes, stage) in STAGES.items()
+    for mistake in mistakes
+    for configuration in mistake.shows_in
+]
 
 
-@pytest.mark.parametrize(
-    ("mistake", "configuration"),
-    [pytest.param(m, c, id=f"{m.name}-{c}".replace(" ", "-")) for m in MISTAKES for c in m.shows_in],
-)
+@pytest.mark.parametrize(("mistake", "configuration", "stage"), CASES)
 def test_the_mistake_is_caught(
-    mistake: Mistake, configuration: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mistake: Mistake,
+    configuration: str,
+    stage: Callable[[Path], Stage],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mistake.patch(monkeypatch)
     with pytest.raises(AssertionError):
-        explore(BY_NAME[configuration], tmp_path / "broken", mistake.crashes)
+        explore(BY_NAME[configuration], stage(tmp_path), mistake.crashes)
 
 
-def test_most_of_the_mistakes_are_races() -> None:
-    assert len(MISTAKES) >= 20
-    assert sum(mistake.race for mistake in MISTAKES) * 2 > len(MISTAKES)
+@pytest.mark.parametrize(("mistakes", "least"), [(broken.MISTAKES, 20), (broken_dynamo.MISTAKES, 15)])
+def test_most_of_the_mistakes_are_races(mistakes: list[Mistake], least: int) -> None:
+    assert len(mistakes) >= least
+    assert sum(mistake.race for mistake in mistakes) * 2 > len(mistakes)

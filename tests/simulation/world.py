@@ -8,9 +8,7 @@ it began. A call whose worker died may have happened or not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol
 
 from shared.domain.batch import Batch, State
@@ -19,11 +17,11 @@ from shared.domain.memory import VaultRef
 from shared.ports.store import ChangeFeed, Committed, MemoryStore
 from tests.contract.model import ModelStore
 from tests.contract.rows import uuid7
-from tests.contract.sqlite_rig import SqliteRig
 from tests.simulation.audit import audit
-from tests.simulation.scheduler import Chooser, EveryOrder, Lock, Scheduler
+from tests.simulation.scheduler import Chooser, EveryOrder, Scheduler, SeededOrder
 
 VAULT = VaultRef(uuid7(1), 1)
+CRASH_CHANCE = 0.05
 EPOCHS = (VAULT, VaultRef(VAULT.vault_id, VAULT.epoch + 1))
 
 
@@ -42,6 +40,28 @@ class Site(Protocol):
     def bump(self) -> object: ...
 
     def finish_purges(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Stage(Protocol):
+    """Where schedules of one back end are played."""
+
+    def prepare(self, before: Sequence[Call]) -> None:
+        """Make the state that every schedule begins in."""
+        ...
+
+    def begin(self, scheduler: Scheduler, drops: bool) -> Site:
+        """That state anew, for workers of `scheduler`. With `drops` contents come and go."""
+        ...
+
+    def rest(self, batch_ids: Sequence[str]) -> Site:
+        """What the last schedule left, once whatever goes on by itself has come to its end."""
+        ...
+
+    def said(self, answer: tuple[str, object]) -> tuple[str, object]:
+        """The part of an answer that the back end promises to be of one moment."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -71,18 +91,8 @@ class ModelSite:
     def finish_purges(self) -> None:
         self.store.purge(VAULT.vault_id, self.store.current[VAULT.vault_id])
 
-
-class SqliteSite(SqliteRig):
-    """The vault is the first one of its folder."""
-
-    vault = VAULT
-
-    def bump(self) -> object:
-        return self.directory.next_epoch(self.vault.vault_id, unbind=False)
-
-    def finish_purges(self) -> None:
-        for vault_id, below in self.directory.waiting_purges():
-            self.store.purge(vault_id, below)
+    def close(self) -> None:
+        pass
 
 
 @dataclass
@@ -140,24 +150,10 @@ class Configuration:
     drops: bool = False
     _orders: dict[tuple[int, ...], tuple[ModelSite, list[tuple[str, object]]]] = field(default_factory=dict)
 
-    def template(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
-        site = SqliteSite(folder, connect=Scheduler().connect)
-        site.new_vault()
-        for call in self.before:
-            call.answer(site)
-        site.store.debt(site.vault)
-        site.close()
-
-    def run(self, template: Path, chooser: Chooser, crashes: int) -> Counts:
+    def run(self, stage: Stage, chooser: Chooser, crashes: int) -> Counts:
         """One schedule, judged. Raises `Violation`."""
-        folder = template.with_name(f"{template.name}-run")
-        begin_anew(template, folder)
         scheduler = Scheduler(crashes)
-        site = SqliteSite(folder, connect=scheduler.connect, lock=nullcontext)
-        site.store.debt(site.vault)
-        # While no content comes or goes, the table of open files is only read: its lock orders nothing.
-        site.files._lock = Lock(scheduler, "files") if self.drops else nullcontext()  # type: ignore[assignment]
+        site = stage.begin(scheduler, self.drops)
         history = History([[] for _ in self.workers], [[] for _ in self.workers], [[] for _ in self.workers])
         for number, calls in enumerate(self.workers):
             scheduler.add(self._body(site, calls, history, number, scheduler))
@@ -167,7 +163,7 @@ class Configuration:
             site.close()
         counts = Counts(repetitions=1) if scheduler.given_up else Counts(interleavings=1, crashes=scheduler.crashed)
         if not scheduler.given_up:
-            self._judge(folder, history)
+            self._judge(stage, history)
             counts.commits = history.commits()
         return counts
 
@@ -183,18 +179,18 @@ class Configuration:
 
         return body
 
-    def _judge(self, folder: Path, history: History) -> None:
-        site = SqliteSite(folder, connect=Scheduler().connect)
+    def _judge(self, stage: Stage, history: History) -> None:
+        site = stage.rest(self.batch_ids)
         try:
             seen = content(site, self.batch_ids)
-            if not any(self._matches(order, history, seen) for order in self._possible(history)):
+            if not any(self._matches(order, seen) for order in self._possible(history, stage)):
                 raise Violation(f"{self.name}: no order explains {history.answers} with {seen}")
             for epoch in EPOCHS:
                 audit(site.store, site.feed, epoch, self.batch_ids)
         finally:
             site.close()
 
-    def _possible(self, history: History) -> Iterator[tuple[int, ...]]:
+    def _possible(self, history: History, stage: Stage) -> Iterator[tuple[int, ...]]:
         """Orders of the calls: worker numbers, each as often as it got answers, and once more where it died."""
         least = [len(answers) for answers in history.answers]
         most = [len(started) for started in history.started]
@@ -206,12 +202,12 @@ class Configuration:
                 if number < most[worker] and history.may_follow(worker, done):
                     expected = history.answers[worker][number] if number < least[worker] else None
                     longer = (*order, worker)
-                    if expected is None or self._replayed(longer)[1][-1] == expected:
+                    if expected is None or stage.said(self._replayed(longer)[1][-1]) == stage.said(expected):
                         yield from extend(longer, [*done[:worker], number + 1, *done[worker + 1 :]])
 
         return extend((), [0 for _ in self.workers])
 
-    def _matches(self, order: tuple[int, ...], history: History, seen: object) -> bool:
+    def _matches(self, order: tuple[int, ...], seen: object) -> bool:
         return content(self._replayed(order)[0], self.batch_ids) == seen
 
     def _replayed(self, order: tuple[int, ...]) -> tuple[ModelSite, list[tuple[str, object]]]:
@@ -247,28 +243,19 @@ def content_of(store: MemoryStore, vault: VaultRef, batch_ids: Sequence[str]) ->
         return "gone"
 
 
-def begin_anew(template: Path, folder: Path) -> None:
-    """Make the folder what the template is; folders stay, since making and removing them takes longest."""
-    for left in folder.glob("**/*"):
-        if left.is_file():
-            left.unlink()
-    for original in template.glob("**/*"):
-        copied = folder / original.relative_to(template)
-        if original.is_file():
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            copied.write_bytes(original.read_bytes())
+def explore(configuration: Configuration, stage: Stage, crashes: int = 0, limit: int | None = None) -> Counts:
+    """Every schedule of a configuration with at most that many crashes. Raises `Violation` at the first bad one.
 
-
-def explore(
-    configuration: Configuration,
-    folder: Path,
-    crashes: int = 0,
-    limit: int | None = None,
-) -> Counts:
-    """Every schedule of a configuration with at most that many crashes. Raises `Violation` at the first bad one."""
-    template = folder / "template"
-    configuration.template(template)
+    Where they are more than `limit`, half of it is walked in order and half drawn by seed.
+    """
+    stage.prepare(configuration.before)
     walk, counts = EveryOrder(), Counts(configurations=1)
-    while walk.more() and (limit is None or counts.interleavings < limit):
-        counts.add(configuration.run(template, walk, crashes))
+    while walk.more():
+        counts.add(configuration.run(stage, walk, crashes))
+        if limit is not None and counts.interleavings >= limit // 2:
+            break
+    else:
+        return counts
+    for seed in range(limit - limit // 2):
+        counts.add(configuration.run(stage, SeededOrder(seed, CRASH_CHANCE), crashes))
     return counts

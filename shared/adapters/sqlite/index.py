@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, count, filterfalse
+from itertools import chain, count, filterfalse, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from shared.adapters.sqlite.resident import ResidentIndex
 from shared.adapters.sqlite.rows import Row, in_chunks, marks, to_bytes, to_id
 from shared.adapters.sqlite.slots import Slots
 from shared.domain.memory import Memory, VaultRef
-from shared.ports.search import Filters, Hit, IndexStatus, Passage, Vector
+from shared.ports.search import Filters, Hit, IndexStatus, Passage, Repaired, Vector
 from shared.retrieval.chunks import chunks, embedded_text
 from shared.retrieval.indexed import COUNT, TERM, IndexedPassage, QuerySignals, counted_words, passage_words
 from shared.retrieval.ranking import rank
@@ -147,6 +147,33 @@ class SqliteIndex:
                 "SELECT (SELECT COUNT(*) FROM passage), (SELECT COUNT(*) FROM passage WHERE vector IS NULL)"
             ).fetchone()
         return IndexStatus(passages, waiting)
+
+    def waiting(self, limit: int) -> tuple[VaultRef, ...]:
+        found = (vault for vault in self._files.stored() if self.without_vectors(vault, 1))
+        return tuple(islice(found, limit))
+
+    def purge(self, vault_id: str, below_epoch: int) -> None:
+        """Nothing to do: the index goes with the vault's file."""
+
+    def listed(self, vault: VaultRef) -> Iterator[str]:
+        last = b""
+        while True:
+            with self._files.database(vault).read() as connection:
+                page = connection.execute(
+                    "SELECT DISTINCT id FROM passage WHERE id > ? ORDER BY id LIMIT ?", (last, WALKED_AT_ONCE)
+                ).fetchall()
+            if not page:
+                return
+            yield from (to_id(raw) for (raw,) in page)
+            last = page[-1][0]
+
+    def repair(self, vault: VaultRef, memories: Sequence[Memory]) -> Repaired:
+        """No row is ever stale here: a passage is written once, with its row, and found through it."""
+        with self._files.database(vault).read() as connection:
+            missing = _missing(connection, [to_bytes(memory.id) for memory in memories])
+        lacking = [memory for memory in memories if to_bytes(memory.id) in missing]
+        self.put_words(vault, lacking)
+        return Repaired(frozenset(memory.id for memory in lacking), frozenset())
 
     def _resident(self, vault: VaultRef) -> ResidentIndex:
         with self._slots.held(vault) as slot:

@@ -15,11 +15,8 @@ from shared.retrieval.indexed import MAX_COUNT, IndexedPassage, QuerySignals, by
 from shared.retrieval.passages import NO_SESSION, Bools, Facts, Floats, PassageTable
 from shared.retrieval.postings import Postings
 from shared.retrieval.ranking import Candidates
-from shared.retrieval.tokens import tokens
+from shared.retrieval.speakers import speaker_name
 from shared.retrieval.words import length_norms, word_scores
-
-GENERAL_ROLES = frozenset({"user", "assistant", "system", "tool", "function", "developer", "human", "ai", "model"})
-"""Roles that name no one: a query that says "user" asks for no speaker."""
 
 
 class ResidentIndex:
@@ -226,10 +223,8 @@ class ResidentIndex:
 
     def _facts(self, passage: IndexedPassage, key: bytes) -> Facts:
         role = self._roles.setdefault(passage.role, len(self._roles))
-        if role not in self._speakers and passage.role.casefold() not in GENERAL_ROLES and passage.tier == 1:
-            name = frozenset(tokens(passage.role))
-            if name:
-                self._speakers[role] = name
+        if role not in self._speakers and (name := speaker_name(passage.role, passage.tier)):
+            self._speakers[role] = name
         session = NO_SESSION
         if passage.session is not None:
             session = self._sessions.setdefault(passage.session, len(self._sessions))

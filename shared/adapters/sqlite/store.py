@@ -200,6 +200,12 @@ class SqliteStore(BatchVerbs, RestoreVerbs):
         query = TimelineQuery(low, 2**62, frozenset(TIERS), newest_first=False, limit=limit, after=after)
         return self.timeline(vault, query)
 
+    def heal(self, vault: VaultRef, batch_id: str) -> None:
+        """Nothing: every verb is one transaction."""
+
+    def finish(self, vault: VaultRef, attempt: str) -> None:
+        """Nothing: every verb is one transaction."""
+
     def purge(self, vault_id: str, below_epoch: int) -> None:
         self._files.drop(vault_id, below_epoch)
         self._purged(vault_id, below_epoch)

@@ -77,27 +77,28 @@ class WordIndex:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self.rows: dict[VaultRef, dict[str, Memory]] = {}
-        self.waiting: dict[VaultRef, list[Passage]] = {}
+        self.vectorless: dict[VaultRef, list[Passage]] = {}
         self.asked: list[int] = []
         self.vectors: list[Vector | None] = []
         self.later_score: float | None = None
+        self.lag_ms = 1_001
 
     def put_words(self, vault: VaultRef, memories: Sequence[Memory]) -> None:
         for memory in self._store.get(vault, [memory.id for memory in memories]).values():
             self.rows.setdefault(vault, {})[memory.id] = memory
-            self.waiting.setdefault(vault, []).append(Passage(memory.id, 0, memory.text))
+            self.vectorless.setdefault(vault, []).append(Passage(memory.id, 0, memory.text))
 
     def remove(self, vault: VaultRef, ids: Sequence[str]) -> None:
         for memory_id in ids:
             self.rows.get(vault, {}).pop(memory_id, None)
-        self.waiting[vault] = [each for each in self.waiting.get(vault, []) if each.memory_id not in ids]
+        self.vectorless[vault] = [each for each in self.vectorless.get(vault, []) if each.memory_id not in ids]
 
     def without_vectors(self, vault: VaultRef, limit: int) -> tuple[Passage, ...]:
-        return tuple(self.waiting.get(vault, [])[:limit])
+        return tuple(self.vectorless.get(vault, [])[:limit])
 
     def put_vectors(self, vault: VaultRef, passages: Sequence[Passage], vectors: Vector) -> None:
         assert vectors.shape[0] == len(passages)
-        self.waiting[vault] = [each for each in self.waiting[vault] if each not in passages]
+        self.vectorless[vault] = [each for each in self.vectorless[vault] if each not in passages]
 
     def search(
         self, vault: VaultRef, query: str, vector: Vector | None, noise: float, filters: Filters, limit: int
@@ -117,7 +118,15 @@ class WordIndex:
         return tuple(found)
 
     def status(self, vault: VaultRef) -> IndexStatus:
-        return IndexStatus(len(self.rows.get(vault, {})), len(self.waiting.get(vault, [])))
+        return IndexStatus(len(self.rows.get(vault, {})), len(self.vectorless.get(vault, [])), self.lag_ms)
+
+    def waiting(self, limit: int) -> tuple[VaultRef, ...]:
+        return tuple(vault for vault, passages in self.vectorless.items() if passages)[:limit]
+
+    def purge(self, vault_id: str, below_epoch: int) -> None:
+        for vault in [each for each in self.rows if each.vault_id == vault_id and each.epoch < below_epoch]:
+            del self.rows[vault]
+            self.vectorless.pop(vault, None)
 
 
 def _visible(memory: Memory, filters: Filters) -> bool:

@@ -79,13 +79,16 @@ def test_a_reset_unbinds_the_model(world: World) -> None:
     ingest(world.services, world.caller(model="large"), [NewMessage("user", "x")], None)
 
 
-def test_what_cannot_be_removed_now_is_invisible_all_the_same(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", ["store", "index"])
+def test_what_cannot_be_removed_now_is_invisible_all_the_same(
+    part: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.tell("one")
 
     def full(vault_id: str, below_epoch: int) -> None:
-        raise Unavailable("The disk does not answer.", code="storage_unavailable")
+        raise Unavailable("It does not answer.", code="storage_unavailable")
 
-    monkeypatch.setattr(world.store, "purge", full)
+    monkeypatch.setattr(getattr(world, part), "purge", full)
     answer = delete_vault(world.services, world.caller(), reset=False)
     assert (answer["deleted"], answer["d1Synced"]) == (True, False)
     assert sum(world.store.totals(world.caller().vault).memories.values()) == 0

@@ -31,6 +31,7 @@ def test_a_full_one_under_both_spellings(world: World) -> None:
         "totalVectors": 3,
         "hotVectors": 0,
         "waiting_vectors": 3,
+        "index_lag_s": 2,
         "dims": 3,
         "embedding_model": "small",
         "oldestItem": 0,

@@ -10,6 +10,7 @@ from shared.adapters.sqlite.directory import SqliteDirectory
 from shared.adapters.sqlite.files import VaultFiles
 from shared.adapters.sqlite.outbox import Outbox
 from shared.adapters.sqlite.store import SqliteStore
+from shared.adapters.system.letters import MemoryLetters
 from shared.usecases import consolidate, ingest, keys
 from shared.usecases.services import Caller, Policy, Services
 from tests.unit.usecases.fakes import CountingIds, Meter, SmallModel, SteppingClock, WordIndex
@@ -24,6 +25,7 @@ class World:
         self.feed = Outbox(self.files)
         self.store = SqliteStore(self.files, self.feed, self.directory.purged)
         self.clock, self.ids, self.meter = SteppingClock(), CountingIds(), Meter()
+        self.letters = MemoryLetters()
         self.index = WordIndex(self.store)
         self.models = {"small": SmallModel("small"), "large": SmallModel("large")}
         self.services = Services(
@@ -33,6 +35,7 @@ class World:
             embedders=self.models,
             feed=self.feed,
             usage=self.meter,
+            dead_letters=self.letters,
             clock=self.clock,
             ids=self.ids,
             policy=Policy(default_model="small", auto_provision_keys=True),

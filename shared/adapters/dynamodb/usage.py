@@ -1,0 +1,45 @@
+"""Metering: one item per key, day and operation, in a few slices that keep concurrent requests apart."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+
+from shared.adapters.dynamodb.table import ConditionFailed, Table
+from shared.adapters.dynamodb.values import update
+from shared.domain.errors import StrataError
+from shared.ports.usage import UsageRow
+
+SLICES = 8
+log = logging.getLogger(__name__)
+
+
+class DynamoUsage:
+    """`shared.ports.usage.UsageMeter`. Items ``U#<key id>`` / ``<day>#<operation>#<slice>`` hold sums."""
+
+    def __init__(self, table: Table, draw: Callable[[], float] = random.random) -> None:
+        """`draw` picks slices: numbers in 0..1."""
+        self._table = table
+        self._draw = draw
+
+    def record(self, key_id: str, day: str, operation: str, tokens: int, requests: int) -> None:
+        sort = f"{day}#{operation}#{int(self._draw() * SLICES)}"
+        change = update(
+            (f"U#{key_id}", sort), "ADD #requests :requests, #tokens :tokens", requests=requests, tokens=tokens
+        )
+        try:
+            # A sum is not safe to repeat; a transaction is, by its name.
+            self._table.transact([change])
+        except (StrataError, ConditionFailed) as error:
+            log.warning("usage was not recorded: %s", error)
+
+    def read(self, key_id: str, first_day: str, last_day: str) -> Sequence[UsageRow]:
+        if first_day > last_day:
+            return []
+        sums: dict[tuple[str, str], tuple[int, int]] = {}
+        for item in self._table.query(f"U#{key_id}", low=first_day, high=f"{last_day}$"):
+            day, operation, _ = item["sk"].split("#")
+            requests, tokens = sums.get((day, operation), (0, 0))
+            sums[day, operation] = requests + item["requests"], tokens + item["tokens"]
+        return [UsageRow(*name, *sums[name]) for name in sorted(sums)]

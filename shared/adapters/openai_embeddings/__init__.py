@@ -1,0 +1,1 @@
+"""Embedding models behind an endpoint that speaks OpenAI's ``/embeddings``."""

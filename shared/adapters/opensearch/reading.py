@@ -1,0 +1,210 @@
+"""One search: count, choose what may be among the best, rank it exactly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from shared.adapters.opensearch import query as ask
+from shared.adapters.opensearch.documents import hashed, stored_vector
+from shared.adapters.opensearch.mapping import FIELDS, MAX_RESULTS
+from shared.adapters.opensearch.query import Question
+from shared.adapters.opensearch.signals import Counted, Seen, candidates, passes, seen, tail, unique, with_tail
+from shared.adapters.opensearch.transport import Json, Transport
+from shared.domain.memory import TIERS, Memory, VaultRef
+from shared.ports.search import Filters, Hit, RowSource, Vector
+from shared.retrieval.function_words import content_words
+from shared.retrieval.ranking import PRIOR_DEPTH, SESSION_BEST, Ranked, rank
+from shared.retrieval.speakers import speaker_name
+from shared.retrieval.tokens import tokens
+from shared.retrieval.words import rarity
+
+ALL_OF_THEM = 1_200
+"""Passages up to which every one is looked at closely."""
+EXACT = 50_000
+"""Passages up to which every one is weighed before the best are looked at closely."""
+CLOSELY = 800
+"""Passages that are looked at closely, of those that promise most: well over the depth that the priors need."""
+OF_A_TIER = 100
+A_FEW = 10
+"""Matching passages of a tier that are enough to know its best row."""
+WIDER = 4
+MOST_TERMS = 200
+"""Words of a query that count; of more the rarest that the vault holds."""
+COUNTED_AT_ONCE = 2_000
+TAIL_MS, TAIL_BYTES = 60_000, 1_000_000
+ALL_TIERS = frozenset(TIERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What one search knows before it looks at passages."""
+
+    asked: Question
+    counted: Counted
+    visible: int
+    by_tier: dict[int, int]
+    tail: list[Seen]
+
+
+class Reader:
+    """Searches one index. `now_ms` is the clock that rows were written by."""
+
+    def __init__(self, transport: Transport, rows: RowSource, index: str) -> None:
+        self._transport, self._rows, self._index = transport, rows, index
+
+    def search(
+        self,
+        vault: VaultRef,
+        query: str,
+        vector: Vector | None,
+        noise: float,
+        filters: Filters,
+        limit: int,
+        now_ms: int,
+    ) -> tuple[Hit, ...]:
+        if filters.from_ms is not None and filters.to_ms is not None and filters.from_ms >= filters.to_ms:
+            # Coverage around an empty window overlaps nothing.
+            return ()
+        stems = frozenset(tokens(query))
+        asked = Question(
+            vault=vault,
+            filters=filters,
+            stems=tuple(sorted(stems)[:1_000]),
+            terms=tuple(sorted(content_words(stems))),
+            vector=None if vector is None else stored_vector(vector) or None,
+            noise=noise,
+        )
+        scene = self._scene(asked, now_ms)
+        if scene.visible + len(scene.tail) == 0 or limit < 1:
+            return ()
+        found = self._ordered(scene, limit)[:limit]
+        return tuple(Hit(row.memory_id, row.tier, row.score, row.matched) for row in found)
+
+    def _scene(self, asked: Question, now_ms: int) -> Scene:
+        vault = asked.vault
+        recent = {memory.id: memory for memory in self._rows.recent(vault, now_ms - TAIL_MS, TAIL_BYTES)}
+        if len(asked.terms) > MOST_TERMS:
+            asked = replace(asked, terms=self._rarest(vault, asked.terms))
+        answer = self._ask(vault, ask.counting(asked, list(recent)))
+        aggs = answer["aggregations"]
+        words = aggs["words"]["buckets"] if asked.terms else {}
+        frequencies = (
+            tuple(int(words[f"{field} {place}"]["doc_count"]) for place in range(len(asked.terms)))
+            for field in range(len(FIELDS))
+        )
+        counted = Counted(int(answer["hits"]["total"]["value"]), tuple(frequencies))
+        held = {bucket["key"] for bucket in aggs["held"]["rows"]["buckets"]} if recent else set()
+        missing = [memory for memory_id, memory in recent.items() if memory_id not in held]
+        unindexed = tail(self._rows, vault, missing, asked.terms) if missing else []
+        counted = with_tail(counted, unindexed)
+        weights = tuple(
+            tuple(float(rarity(max(1, counted.population), frequency)) for frequency in each)
+            for each in counted.frequencies
+        )
+        roles = {bucket["key"] for bucket in aggs["named"]["roles"]["buckets"]} | _named(missing, asked.stems)
+        shown = {memory.id for memory in missing if passes(memory, asked.filters)}
+        return Scene(
+            asked=replace(asked, weights=weights, speaker=roles.pop() if len(roles) == 1 else ""),
+            counted=counted,
+            visible=int(aggs["visible"]["doc_count"]),
+            by_tier={bucket["key"]: bucket["doc_count"] for bucket in aggs["visible"]["tiers"]["buckets"]},
+            tail=[passage for passage in unindexed if passage.facts.memory_id in shown],
+        )
+
+    def _rarest(self, vault: VaultRef, terms: Sequence[str]) -> tuple[str, ...]:
+        weighed: list[tuple[bool, int, str]] = []
+        for first in range(0, len(terms), COUNTED_AT_ONCE):
+            part = terms[first : first + COUNTED_AT_ONCE]
+            words = self._ask(vault, ask.holding(vault, part))["aggregations"]["words"]["buckets"]
+            held = [int(words[str(place)]["doc_count"]) for place in range(len(part))]
+            weighed += [(not frequency, frequency, term) for frequency, term in zip(held, part, strict=True)]
+        return tuple(sorted(term for _, _, term in sorted(weighed)[:MOST_TERMS]))
+
+    def _ordered(self, scene: Scene, limit: int) -> list[Ranked]:
+        """At least `limit` rows if there are so many; a longer list begins with every shorter one."""
+        head, all_matches = self._head(scene)
+        found = self._ranked(scene, head, blended=scene.asked.filters.tiers >= ALL_TIERS)
+        size, looked_at = CLOSELY, len(head)
+        while True:
+            if not all_matches:
+                # What does not match must wait for what may still come and does.
+                found = [row for row in found if row.matched]
+            if len(found) >= limit or looked_at >= scene.visible + len(scene.tail) or size >= MAX_RESULTS:
+                return found
+            size = min(size * WIDER, MAX_RESULTS)
+            wide = self._look(scene, [ask.all_in_order(scene.asked, size)])
+            looked_at = max(len(wide), size)
+            all_matches = looked_at >= scene.visible or len(_matching(scene.asked, wide)) < len(wide)
+            here, floor = {row.memory_id for row in found}, min((row.score for row in found), default=1.0)
+            further = self._ranked(scene, wide, blended=False)
+            found += [replace(row, score=min(row.score, floor)) for row in further if row.memory_id not in here]
+
+    def _head(self, scene: Scene) -> tuple[list[Seen], bool]:
+        """The passages that are looked at closely, the same ones for every limit, and whether all matches are there."""
+        asked = scene.asked
+        if scene.visible <= ALL_OF_THEM:
+            # A few more, since some may have come since they were counted.
+            return self._look(scene, [ask.promising(asked, scene.visible + OF_A_TIER)]), True
+        all_matches = False
+        if scene.visible <= EXACT:
+            found = self._look(scene, [ask.promising(asked, CLOSELY)])
+            if asked.speaker or len(_matching(asked, found)) < PRIOR_DEPTH:
+                matching = [self._look(scene, [body]) for body in ask.matching(asked, CLOSELY)]
+                all_matches = all(len(part) < CLOSELY for part in matching)
+                found = unique([*found, *chain.from_iterable(matching)])
+        else:
+            bodies = [ask.by_words(asked, CLOSELY)] if asked.terms else []
+            if asked.vector is not None:
+                bodies += [ask.by_nearness(asked, CLOSELY, field) for field in ("vector", "around")]
+            found = self._look(scene, bodies or [ask.promising(asked, CLOSELY)])
+        # Of every tier the best must be among them, however good the others are.
+        here = Counter(passage.facts.tier for passage in _matching(asked, found))
+        scarce = [
+            tier
+            for tier, size in scene.by_tier.items()
+            if len(scene.by_tier) > 1 and not all_matches and here[tier] < A_FEW and size <= EXACT
+        ]
+        bodies = [body for tier in scarce for body in ask.matching(asked, OF_A_TIER, tier)]
+        return unique([*found, *self._look(scene, bodies)]), all_matches
+
+    def _look(self, scene: Scene, bodies: Sequence[Json]) -> list[Seen]:
+        hits = [hit for body in bodies for hit in self._ask(scene.asked.vault, body, scores=True)["hits"]["hits"]]
+        return unique([*map(seen, hits), *scene.tail])
+
+    def _ranked(self, scene: Scene, passages: Sequence[Seen], blended: bool) -> list[Ranked]:
+        sizes: dict[str, int] = {}
+        if len(passages) < scene.visible + len(scene.tail):
+            here = Counter(passage.facts.session for passage in passages if passage.facts.session)
+            sizes = self._session_sizes(scene, [name for name, size in here.items() if size < SESSION_BEST])
+        return rank(candidates(scene.asked, passages, scene.counted, sizes), len(passages), blended)
+
+    def _session_sizes(self, scene: Scene, sessions: Sequence[str]) -> dict[str, int]:
+        if not sessions:
+            return {}
+        answer = self._ask(scene.asked.vault, ask.session_sizes(scene.asked, sessions))
+        sizes = Counter(
+            {bucket["key"]: bucket["doc_count"] for bucket in answer["aggregations"]["sessions"]["buckets"]}
+        )
+        sizes.update(passage.facts.session for passage in scene.tail)
+        return dict(sizes)
+
+    def _ask(self, vault: VaultRef, body: Json, scores: bool = False) -> Json:
+        return self._transport.search(self._index, vault.vault_id, body, scores)
+
+
+def _matching(asked: Question, passages: Sequence[Seen]) -> list[Seen]:
+    return [
+        each
+        for each in passages
+        if each.said or (each.own or 0.0) > asked.noise or (asked.speaker and each.facts.role == asked.speaker)
+    ]
+
+
+def _named(rows: Sequence[Memory], stems: Sequence[str]) -> set[str]:
+    asked = set(stems)
+    return {
+        hashed(memory.role) for memory in rows if (name := speaker_name(memory.role, memory.tier)) and name <= asked
+    }

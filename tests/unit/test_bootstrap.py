@@ -1,0 +1,52 @@
+"""A back end is put together without what it does not use: cold starts of functions pay for every module."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+AWS = {
+    "STRATA_BACKEND": "aws",
+    "STRATA_TABLE": "memories",
+    "STRATA_SEARCH_URL": "http://127.0.0.1:1",
+    "AWS_DEFAULT_REGION": "eu-central-1",
+}
+HEAVY = {"numpy", "opensearchpy", "onnxruntime", "tokenizers", "Stemmer", "sqlite3", "boto3", "uvicorn"}
+
+
+def loaded(folder: str, environment: dict[str, str]) -> set[str]:
+    """Top-level modules in memory once the function has its services."""
+    program = (
+        f"import functions.{folder}.handler, json, sys; from shared.bootstrap import services; services();"
+        " print(json.dumps([name for name in sys.modules if '.' not in name]))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    return set(json.loads(ran.stdout))
+
+
+@pytest.mark.parametrize("folder", ["ingest", "checkout", "commit", "delete_ids", "keys_list", "indexer", "search"])
+def test_no_function_on_aws_loads_search_or_models_before_it_needs_them(folder: str) -> None:
+    assert loaded(folder, AWS) & HEAVY == set()
+
+
+def test_a_model_behind_an_endpoint_is_named_without_its_client() -> None:
+    endpoint = {
+        "STRATA_EMBEDDER": "endpoint",
+        "STRATA_EMBEDDINGS_URL": "https://host/v1",
+        "STRATA_EMBEDDINGS_MODEL": "bge-small",
+        "STRATA_EMBEDDINGS_DIMENSION": "384",
+    }
+    assert loaded("ingest", AWS | endpoint) & HEAVY == set()
+
+
+def test_the_embedded_back_end_loads_nothing_of_aws(tmp_path: Path) -> None:
+    found = loaded("ingest", {"STRATA_DATA": str(tmp_path / "data")})
+    assert "sqlite3" in found
+    assert found & {"boto3", "botocore", "opensearchpy"} == set()
