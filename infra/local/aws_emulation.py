@@ -68,8 +68,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    # Until the server listens for them itself, both signals take down what was started so far.
-    signal.signal(signal.SIGTERM, _stop)
+    # Until the server listens for it itself, SIGTERM takes down what was started so far; a closed terminal always does.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     try:
         return run(_start)
     except KeyboardInterrupt:

@@ -56,12 +56,21 @@ def _attempt(services: Services, task: Task, outcome: Outcome) -> None:
         elif task.kind is Kind.PUBLISH:
             services.store.finish(task.vault, task.name)
         else:
-            services.store.purge(task.vault.vault_id, task.vault.epoch)
-            services.index.purge(task.vault.vault_id, task.vault.epoch)
+            _purge(services, task.vault)
     except (StaleEpoch, NotFound):
         return
     except Exception as error:
         _blame(error, [task], outcome)
+
+
+def _purge(services: Services, vault: VaultRef) -> None:
+    try:
+        services.store.purge(vault.vault_id, vault.epoch)
+    except Unavailable as error:
+        # A large vault is removed in turns; the store has the stream ask for the next one.
+        if not error.extra.get("goes_on"):
+            raise
+    services.index.purge(vault.vault_id, vault.epoch)
 
 
 def _index(services: Services, vault: VaultRef, ids: Sequence[str], outcome: Outcome) -> None:

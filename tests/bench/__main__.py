@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.bench.report import Row, page, printed
 
-NAMES = ("pools", "ingest", "search", "disk", "memory")
+NAMES = ("pools", "ingest", "search", "disk", "memory", "dynamodb", "opensearch")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
 

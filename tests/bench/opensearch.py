@@ -24,6 +24,7 @@ from tests.contract.rows import uuid7
 CHARACTERS = 420
 ROWS_AT_ONCE = 500
 QUESTIONS = 40
+WARM_UP = 40
 TOP = 10
 PREFIX = "bench"
 
@@ -70,12 +71,12 @@ def measure(transport: Transport, count: int) -> list[Row]:
     passages = index.status(vault).passages
     prose = Prose()
     bare, searches = [], []
-    for number in range(QUESTIONS + 5):
+    for number in range(QUESTIONS + WARM_UP):
         question = prose.question()
         vector = model.embed_query(question)
         trip = timed(partial(transport.request, "GET", "/"))
         search = timed(partial(index.search, vault, question, vector, model.noise, Filters(), TOP))
-        if number >= 5:
+        if number >= WARM_UP:
             bare.append(trip)
             searches.append(search)
     p50, bare_p50 = statistics.median(searches), statistics.median(bare)
@@ -105,5 +106,5 @@ NOTE = (
     f"OpenSearch: a real node of one shard on this machine; rows of {CHARACTERS} characters in sessions of"
     f" {SESSION_ROWS}, random vectors of 384 dimensions, batches of {ROWS_AT_ONCE} as the indexer sends them, embedding"
     f" left out. Search: the index's whole part (counting, choosing, exact ranking of {TOP}) with the query's vector"
-    f" given, median wall time of {QUESTIONS} questions after 5 unmeasured ones."
+    f" given, median wall time of {QUESTIONS} questions after {WARM_UP} unmeasured ones."
 )

@@ -396,3 +396,26 @@ def test_a_rebuild_can_be_stopped_and_misses_nothing_that_changes_meanwhile(site
     transport.close()
     assert set(site.documents(vault)) < set(before[0])
     assert (site.documents(vault), site.answers(vault)) == rebuilt(site, vault)
+
+
+def test_a_large_vault_is_purged_in_turns_that_the_stream_asks_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, vault = Maker(), site.vault(1)
+    for _ in range(15):
+        site.services.store.append(vault, [make.raw("a heron") for _ in range(90)], None, NOW)
+    seen = len(site.records())
+    epoch = site.services.directory.next_epoch(vault.vault_id, unbind=False)
+    monkeypatch.setattr("shared.adapters.dynamodb.purging.PURGE_SECONDS", -1.0)
+    turns = 0
+    while fresh := site.records()[seen:]:
+        seen += len(fresh)
+        assert site.deliver(fresh) == []
+        turns += 1
+        assert turns < 20
+    assert turns > 3
+    site.services.store.purge(vault.vault_id, epoch)
+    left = site.memory.query(
+        TableName="memories",
+        KeyConditionExpression="pk = :pk",
+        ExpressionAttributeValues={":pk": {"S": f"V#{vault.vault_id}#{vault.epoch}"}},
+    )
+    assert [item["sk"]["S"] for item in left["Items"]] == ["D"]

@@ -10,7 +10,7 @@ from shared.adapters.dynamodb.counters import DROPPED
 from shared.adapters.dynamodb.directory import FIRST_EPOCH, vault_key
 from shared.adapters.dynamodb.layout import counters_key, partition
 from shared.adapters.dynamodb.rows import RowVerbs
-from shared.adapters.dynamodb.table import Table
+from shared.adapters.dynamodb.table import ConditionFailed, Table
 from shared.adapters.dynamodb.values import update
 from shared.domain.errors import Unavailable
 from shared.domain.memory import VaultRef
@@ -38,7 +38,10 @@ class PurgeVerbs(RowVerbs):
         self._clock = clock
 
     def purge(self, vault_id: str, below_epoch: int) -> None:
-        """Raises `Unavailable` when there is more to remove than one call can; the next one goes on."""
+        """Raises `Unavailable` when there is more to remove than one call can; the next one goes on.
+
+        Its `extra` then says whether the stream will ask for that by itself.
+        """
         record = self._table.get(vault_key(vault_id)) or {}
         done = min(record.get("purged", FIRST_EPOCH), below_epoch)
         epochs = range(max(FIRST_EPOCH, done - LOOKED_AT_AGAIN), below_epoch)
@@ -70,5 +73,14 @@ class PurgeVerbs(RowVerbs):
                     code="storage_unavailable",
                     hint="Nobody can read it any more; removing it goes on.",
                     retry_after=1,
+                    extra={"goes_on": self._reminded(vault.vault_id)},
                 )
         return found
+
+    def _reminded(self, vault_id: str) -> bool:
+        """Have the stream say once more that there is something to purge: a large vault holds up nobody else's news."""
+        try:
+            self._table.write(update(vault_key(vault_id), "ADD #turns :one", "attribute_exists(#purge)", one=1))
+        except ConditionFailed:
+            return False
+        return True

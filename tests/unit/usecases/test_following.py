@@ -152,6 +152,22 @@ def test_each_kind_of_task_calls_its_verb(kind: Kind, verb: str, world: World, m
     assert [letter.reason for letter in outcomes[-1].given_up] == ["VaultFull: vault_full"]
 
 
+def test_a_purge_that_goes_on_by_itself_is_done_for_now(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = world.tell("one")
+    vault = world.caller().vault
+    follow(world.services, tasks_of(vault, ids), 0)
+    task = Task(Kind.PURGE, VaultRef(vault.vault_id, vault.epoch + 1))
+    for goes_on in (False, True):
+        assert vault in world.index.rows
+
+        def unfinished(vault_id: str, below: int, said: bool = goes_on) -> None:
+            raise Unavailable("more", code="storage_unavailable", retry_after=1, extra={"goes_on": said})
+
+        monkeypatch.setattr(world.store, "purge", unfinished)
+        assert follow(world.services, [task], 0).failed == ([] if goes_on else [task])
+    assert vault not in world.index.rows
+
+
 def test_letters_are_worked_off_from_the_rows_as_they_are_now(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = world.tell("one", "two", "three")
     vault = world.caller().vault
