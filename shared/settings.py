@@ -39,7 +39,8 @@ class Settings:
     `table`, `search_url`, `aws_endpoint` and `dead_letters` belong to the AWS back end: the table's name, the address
     of OpenSearch, the address of an emulator (None: AWS itself), the address of the queue for changes that can never
     be indexed. `embeddings_*` describe the model behind an OpenAI-compatible endpoint: its base address, its name
-    there, its vectors' length, a bearer token, and the cosine below which nearness means nothing.
+    there, its vectors' length, a bearer token, the cosine below which nearness means nothing, and whether it is asked
+    for that length. `bedrock_model_id` is called instead of the model's own id, such as an inference profile.
     """
 
     host: str = "127.0.0.1"
@@ -60,6 +61,8 @@ class Settings:
     embeddings_dimension: int | None = None
     embeddings_key: str | None = field(default=None, repr=False)
     embeddings_noise: float = 0.3
+    embeddings_shorten: bool = False
+    bedrock_model_id: str | None = None
 
 
 # On AWS keys are made by an administrator, and no model is part of a function's package.
@@ -196,4 +199,6 @@ _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {
     "STRATA_EMBEDDINGS_DIMENSION": _whole(2, 4_096),
     "STRATA_EMBEDDINGS_KEY": (_word, "a token of visible ASCII characters"),
     "STRATA_EMBEDDINGS_NOISE": (_share, "a number from 0 to below 1"),
+    "STRATA_EMBEDDINGS_SHORTEN": (_switch, "0 or 1"),
+    "STRATA_BEDROCK_MODEL_ID": (_word, "the id of a model or an inference profile, without spaces"),
 }

@@ -35,6 +35,13 @@ def main(arguments: Sequence[str]) -> int:
     which.add_argument("--vault", help="only the vault of this id")
     which.add_argument("--all", action="store_true", help="every vault, which is the default")
     parser.add_argument("--table", help="another table than the one of STRATA_TABLE")
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        choices=range(4),
+        default=0,
+        help="copies of each new index on other nodes; 0 by default",
+    )
     asked = parser.parse_args(arguments)
     try:
         settings = load()
@@ -43,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
         if settings.backend == AWS:
             with bootstrap.Aws(settings) as aws:
-                return COMMANDS[asked.command](Run(aws, asked.vault, aws))
+                return COMMANDS[asked.command](Run(aws, asked.vault, aws, asked.replicas))
         with bootstrap.Embedded(settings) as embedded:
             return COMMANDS[asked.command](Run(embedded, asked.vault))
     except SettingsError as error:

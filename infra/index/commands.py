@@ -38,6 +38,7 @@ class Run:
     backend: Repairing
     vault_id: str | None = None
     aws: Aws | None = None
+    replicas: int = 0
     _said: float = field(default_factory=time.monotonic)
 
     def vaults(self) -> Iterator[VaultRef]:
@@ -61,7 +62,7 @@ def create(run: Run) -> int:
     if run.aws is None:
         print("the embedded back end makes its index itself; there is nothing to create")
         return DONE
-    for name in run.aws.create_indexes():
+    for name in run.aws.create_indexes(run.replicas):
         print(f"ready: {name}")
     return DONE
 
@@ -86,7 +87,10 @@ def _fill(run: Run, services: Services) -> int:
 def _beside(run: Run, aws: Aws) -> int:
     from shared.bootstrap.rebuilding import Beside
 
-    beside = Beside(aws)
+    # A model that is not offered here is found out before anything is made.
+    for vault in run.vaults():
+        aws.model(vault)
+    beside = Beside(aws, run.replicas)
     try:
         _fill(run, beside.services)
         for name in beside.take_over():

@@ -44,7 +44,7 @@ def _search(settings: Settings, stack: ExitStack) -> str:
 def _start(settings: Settings) -> None:
     _check(settings)
     with ExitStack() as stack:
-        endpoint = settings.aws_endpoint or stack.enter_context(emulator.running())
+        endpoint = settings.aws_endpoint or stack.enter_context(emulator.running()).url
         search_url = _search(settings, stack)
         settings = replace(
             settings, backend=AWS, table=settings.table or TABLE, search_url=search_url, aws_endpoint=endpoint
@@ -56,7 +56,8 @@ def _start(settings: Settings) -> None:
         about = f"table: {settings.table} at {endpoint}, search: {search_url}; in memory, gone at the end"
         print(
             "look at them:\n"
-            f"  aws --endpoint-url {endpoint} --region us-east-1 dynamodb scan --table-name {settings.table}\n"
+            f"  AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x aws --endpoint-url {endpoint} --region us-east-1"
+            f" dynamodb scan --table-name {settings.table}\n"
             f"  curl '{search_url}/_cat/indices?v' ; curl '{search_url}/strata-*/_search?pretty'",
             flush=True,
         )

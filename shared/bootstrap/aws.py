@@ -16,7 +16,7 @@ from shared.adapters.dynamodb.vaults import stored_contents
 from shared.adapters.system.clock import RandomIds, SystemClock
 from shared.adapters.system.letters import MemoryLetters
 from shared.bootstrap.models import chosen_embedders
-from shared.domain.errors import NotFound
+from shared.domain.errors import NotFound, Unavailable
 from shared.domain.memory import Memory, VaultRef
 from shared.ports.dead_letters import DeadLetters
 from shared.ports.search import Filters, Hit, IndexStatus, Passage, RepairableIndex, Vector
@@ -226,23 +226,33 @@ class Aws:
         create_table(self._connect("dynamodb"), self.table.name)
         self.create_indexes()
 
-    def create_indexes(self) -> list[str]:
-        """Have a usable search index for every model; returns the names of all."""
+    def create_indexes(self, replicas: int = 0) -> list[str]:
+        """Have a usable search index for every model, new ones with so many copies; returns the names of all."""
         from shared.bootstrap.provisioning import create_indexes
 
         transport = self.transport()
         try:
-            return create_indexes(transport, self.models(), self.indexes)
+            return create_indexes(transport, self.models(), self.indexes, replicas)
         finally:
             transport.close()
 
     def model(self, vault: VaultRef) -> tuple[str, int]:
-        """Name and dimension of the model that a vault's vectors come from."""
+        """Name and dimension of the model that a vault's vectors come from.
+
+        Raises `Unavailable` ``embedding_unavailable`` when it is none of those that this process offers.
+        """
         try:
             name = self.directory.vault(vault.vault_id).model
         except NotFound:
             name = None
         name = name or self._default
+        if name not in self._embedders:
+            raise Unavailable(
+                f"A vault was written with the embedding model {name}, which is not offered here.",
+                code="embedding_unavailable",
+                hint=f"Start with the settings it was written under, such as STRATA_EMBEDDER={name}.",
+                retry_after=60,
+            )
         return name, self._embedders[name].dimension
 
     @staticmethod

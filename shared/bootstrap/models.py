@@ -54,7 +54,9 @@ def chosen_embedders(settings: Settings) -> tuple[Models, str]:
     if settings.backend != AWS or settings.embedder in LOCAL_MODELS:
         makers |= {name: _local(name) for name in LOCAL_MODELS}
     if settings.backend == AWS or settings.embedder in BEDROCK_MODELS:
-        makers |= {name: _bedrock(name) for name in BEDROCK_MODELS}
+        # Another id stands for the chosen model alone.
+        ids = {settings.embedder: settings.bedrock_model_id}
+        makers |= {name: _bedrock(name, ids.get(name)) for name in BEDROCK_MODELS}
     default = settings.embedder
     if settings.embeddings_url is not None:
         name, make = _endpoint(settings)
@@ -80,11 +82,11 @@ def _local(name: str) -> Make:
     return make
 
 
-def _bedrock(name: str) -> Make:
+def _bedrock(name: str, model_id: str | None) -> Make:
     def make() -> Embedder:
         from shared.adapters.bedrock.embedder import bedrock_embedder
 
-        return bedrock_embedder(name)
+        return bedrock_embedder(name, model_id=model_id)
 
     return make
 
@@ -98,6 +100,7 @@ def _endpoint(settings: Settings) -> tuple[str, Make]:
         dimension=settings.embeddings_dimension or 0,
         noise=settings.embeddings_noise,
         key=settings.embeddings_key,
+        shorten=settings.embeddings_shorten,
     )
 
     def make() -> Embedder:

@@ -31,8 +31,8 @@ def create_queue(client: Any, name: str) -> str:
     return str(client.create_queue(QueueName=name)["QueueUrl"])
 
 
-def create_indexes(transport: Any, models: Iterable[tuple[str, int]], prefix: str) -> list[str]:
+def create_indexes(transport: Any, models: Iterable[tuple[str, int]], prefix: str, replicas: int) -> list[str]:
     """Make a usable search index for each (model, dimension); returns the names of all, made now or before."""
     from shared.adapters.opensearch.maintain import create
 
-    return [create(transport, model, dimension, prefix) for model, dimension in models]
+    return [create(transport, model, dimension, prefix, replicas=replicas) for model, dimension in models]

@@ -20,8 +20,8 @@ class Beside:
     vaults reach it all the while; other changes do not.
     """
 
-    def __init__(self, backend: Aws) -> None:
-        self._backend = backend
+    def __init__(self, backend: Aws, replicas: int = 0) -> None:
+        self._backend, self._replicas = backend, replicas
         self._transport = backend.transport()
         self._index = OpenSearchIndex(
             self._transport, backend.store, backend.model, backend.clock.now_ms, False, backend.indexes + BUILDING
@@ -41,7 +41,7 @@ class Beside:
         begun = behind(self._transport, temporary)
         if begun is not None:
             return begun
-        made = build_beside(self._transport, model, dimension, self._backend.indexes)
+        made = build_beside(self._transport, model, dimension, self._backend.indexes, replicas=self._replicas)
         switch(self._transport, temporary, made)
         return made
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.domain.errors import Conflict, InvalidRequest, StrataError
+from shared.domain.errors import Conflict, InvalidRequest, StrataError, Unavailable
 from shared.usecases.services import Caller, Services
 
 if TYPE_CHECKING:
@@ -67,14 +68,27 @@ def _load(embedder: Embedder) -> None:
         return
 
 
-def query_vector(services: Services, model: str, query: str) -> tuple[Vector | None, float]:
-    """The vector of a query and the model's noise; None when the model cannot answer now, so that words decide."""
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a model makes of a query. Without a `vector` words decide alone; `refusal` is why the model gave none.
+
+    A model that is still being loaded refuses nothing.
+    """
+
+    vector: Vector | None
+    noise: float
+    refusal: Unavailable | None = None
+
+
+def meaning_of(services: Services, model: str, query: str) -> Meaning:
     embedder = services.embedders.get(model)
     if embedder is None:
-        return None, 1.0
+        return Meaning(None, 1.0)
     if not load_within(embedder, LOAD_WAIT_S):
-        return None, embedder.noise
+        return Meaning(None, embedder.noise)
     try:
-        return embedder.embed_query(query), embedder.noise
+        return Meaning(embedder.embed_query(query), embedder.noise)
+    except Unavailable as refusal:
+        return Meaning(None, embedder.noise, refusal)
     except StrataError:
-        return None, embedder.noise
+        return Meaning(None, embedder.noise)

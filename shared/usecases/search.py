@@ -11,7 +11,7 @@ from shared.domain.sizes import fit
 from shared.ports.search import Filters
 from shared.usecases import metered
 from shared.usecases.indexing import catch_up
-from shared.usecases.models import chosen_model, query_vector
+from shared.usecases.models import chosen_model, meaning_of
 from shared.usecases.rows import row_json
 from shared.usecases.services import Answer, Caller, Services
 
@@ -34,7 +34,9 @@ def search(
     tiers: Sequence[int] | None,
     importance: int | None,
 ) -> Answer:
-    """The `limit` best rows. Raises as `chosen_model`, and `Unavailable` ``search_unavailable``."""
+    """The `limit` best rows. Raises as `chosen_model`, and `Unavailable` (``search_unavailable``, and
+    ``embedding_unavailable`` where words alone find nothing).
+    """
     filters = filters_for(caller, tiers, importance)
     hits = found(services, caller, query, filters, limit)
     rows, truncated = fit([row_json(hit.memory, hit.score) for hit in hits])
@@ -62,14 +64,19 @@ def found(services: Services, caller: Caller, query: str, filters: Filters, limi
 
 
 def ranked(services: Services, caller: Caller, query: str, filters: Filters, first: int) -> Iterator[Found]:
-    """Live rows, best first, until the vault holds no more; the index is asked for `first` of them to begin with."""
+    """Live rows, best first, until the vault holds no more; the index is asked for `first` of them to begin with.
+
+    Raises the model's `Unavailable` where the words find nothing: an answer would say that nothing is relevant.
+    """
     vault = caller.vault
-    vector, noise = query_vector(services, chosen_model(services, caller), query)
+    meaning = meaning_of(services, chosen_model(services, caller), query)
     catch_up(services, vault)
     seen: set[str] = set()
     asked, ceiling = first, 1.0
     while True:
-        hits = services.index.search(vault, query, vector, noise, filters, asked)
+        hits = services.index.search(vault, query, meaning.vector, meaning.noise, filters, asked)
+        if not seen and meaning.refusal is not None and hits and not any(hit.matched for hit in hits):
+            raise meaning.refusal
         fresh = [hit for hit in hits if hit.memory_id not in seen]
         memories = services.store.get(vault, [hit.memory_id for hit in fresh]) if fresh else {}
         for hit in fresh:

@@ -56,10 +56,13 @@ def test_an_endpoint_is_described_whole(missing: str) -> None:
         "STRATA_EMBEDDINGS_DIMENSION": "384",
         "STRATA_EMBEDDINGS_KEY": "secret-token",
         "STRATA_EMBEDDINGS_NOISE": "0.25",
+        "STRATA_EMBEDDINGS_SHORTEN": "1",
+        "STRATA_BEDROCK_MODEL_ID": "eu.cohere.embed-v4:0",
     }
     chosen = load(given | {"STRATA_EMBEDDER": "endpoint"})
     assert (chosen.embeddings_url, chosen.embeddings_model) == ("http://127.0.0.1:8080/v1", "bge-small")
     assert (chosen.embeddings_dimension, chosen.embeddings_noise) == (384, 0.25)
+    assert (chosen.embeddings_shorten, chosen.bedrock_model_id) == (True, "eu.cohere.embed-v4:0")
     del given[f"STRATA_EMBEDDINGS_{missing}"]
     with pytest.raises(SettingsError, match=missing):
         load(given | {"STRATA_EMBEDDER": "endpoint"})

@@ -6,9 +6,6 @@ import pytest
 
 from tests.dynamodb.rig import Rig, memory_rig, ministack_rig
 from tests.dynamodb.table import MemoryTable
-from tests.emulator.fixture import ministack
-
-__all__ = ["memory", "ministack", "rig", "table"]
 
 NUMBERS = count(1)
 

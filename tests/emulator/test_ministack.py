@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.local.emulator import EmulatorFailed
 from tests.emulator.ministack import Ministack, start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +60,7 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_start_that_fails_shows_why() -> None:
-    with start() as stack, pytest.raises(AssertionError, match="already in use"), start(port=int(stack.url[-5:])):
+    with start() as stack, pytest.raises(EmulatorFailed, match="already in use"), start(port=int(stack.url[-5:])):
         pass
 
 

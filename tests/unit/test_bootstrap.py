@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from shared.adapters.dynamodb.layout import SCHEMA
+from shared.bootstrap.aws import Aws
+from shared.domain.errors import Unavailable
+from shared.ports.directory import KeyRecord
+from shared.settings import load
+from tests.contract.rows import uuid7
+from tests.dynamodb.table import MemoryTable
+
 ROOT = Path(__file__).resolve().parents[2]
-AWS = {
+ON_AWS = {
     "STRATA_BACKEND": "aws",
     "STRATA_TABLE": "memories",
     "STRATA_SEARCH_URL": "http://127.0.0.1:1",
@@ -33,7 +41,7 @@ def loaded(folder: str, environment: dict[str, str]) -> set[str]:
 
 @pytest.mark.parametrize("folder", ["ingest", "checkout", "commit", "delete_ids", "keys_list", "indexer", "search"])
 def test_no_function_on_aws_loads_search_or_models_before_it_needs_them(folder: str) -> None:
-    assert loaded(folder, AWS) & HEAVY == set()
+    assert loaded(folder, ON_AWS) & HEAVY == set()
 
 
 def test_a_model_behind_an_endpoint_is_named_without_its_client() -> None:
@@ -43,10 +51,24 @@ def test_a_model_behind_an_endpoint_is_named_without_its_client() -> None:
         "STRATA_EMBEDDINGS_MODEL": "bge-small",
         "STRATA_EMBEDDINGS_DIMENSION": "384",
     }
-    assert loaded("ingest", AWS | endpoint) & HEAVY == set()
+    assert loaded("ingest", ON_AWS | endpoint) & HEAVY == set()
 
 
 def test_the_embedded_back_end_loads_nothing_of_aws(tmp_path: Path) -> None:
     found = loaded("ingest", {"STRATA_DATA": str(tmp_path / "data")})
     assert "sqlite3" in found
     assert found & {"boto3", "botocore", "opensearchpy"} == set()
+
+
+def test_a_vault_of_a_model_that_is_not_offered_says_what_to_set() -> None:
+    table = MemoryTable()
+    table.create_table(TableName="memories", **SCHEMA)
+    backend = Aws(load(ON_AWS), connect=lambda service: table)
+    key = KeyRecord("key", "0" * 64, uuid7(1), "", frozenset(), 0)
+    vault = backend.directory.vault(backend.directory.add(key).vault_id).ref
+    assert backend.model(vault) == ("titan-embed-text-v2-1024", 1024)
+    backend.directory.bind_model(vault, "minilm-l6-v2")
+    with pytest.raises(Unavailable) as refused:
+        backend.model(vault)
+    assert refused.value.code == "embedding_unavailable"
+    assert "STRATA_EMBEDDER=minilm-l6-v2" in str(refused.value.hint)

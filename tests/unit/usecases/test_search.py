@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shared.domain.errors import Conflict, InvalidRequest
+from shared.domain.errors import Conflict, InvalidRequest, Unavailable
 from shared.domain.memory import Covers, Memory
 from shared.usecases.indexing import catch_up
 from shared.usecases.prepare import context_text, prepare, query_from
@@ -112,6 +112,18 @@ def test_the_vector_comes_from_the_vaults_model_when_that_can_answer(world: Worl
     del world.models["small"]
     find(world, "red")
     assert world.index.vectors[-1] is None
+
+
+def test_where_words_find_nothing_a_model_that_is_down_is_said_to_be(world: World) -> None:
+    world.models["small"] = SmallModel("small", broken=True)
+    assert find(world, "blue")["memories"] == []
+    world.tell("red fox")
+    with pytest.raises(Unavailable) as refused:
+        find(world, "blue bird")
+    assert refused.value.code == "embedding_unavailable"
+    assert len(find(world, "red bird")["memories"]) == 1
+    world.models["small"] = SmallModel("small", loaded=False, loads=False)
+    assert len(find(world, "blue bird")["memories"]) == 1
 
 
 def prepared(world: World, *texts: str, **wanted: Any) -> Any:
