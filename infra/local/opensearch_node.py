@@ -23,6 +23,7 @@ HEAP_MB = 512
 # Run by root the node takes this user's rights: it refuses to be root itself.
 UNPRIVILEGED = "nobody"
 
+_COMPILER: dict[bool, tuple[str, ...]] = {True: (), False: ("-XX:TieredStopAtLevel=1",)}
 # Becomes the node, and leaves a watcher that kills it when this process is gone, however it went.
 _UNTIL_WE_END = 'exec 3<&0; { cat <&3 >/dev/null; kill -9 $$; } & exec "$@" </dev/null 3<&-'
 
@@ -41,14 +42,15 @@ class NodeFailed(RuntimeError):
 
 
 @contextmanager
-def running() -> Iterator[str]:
+def running(steady: bool = False) -> Iterator[str]:
     """The address of a node that answers requests, such as ``http://127.0.0.1:43211``; killed with its data at the end.
 
+    A `steady` one gets fast by and by, for measurements; others spare themselves the compilation that this takes.
     Raises `CannotBuild` when Java or Maven are missing and `NodeFailed` when the node does not come up.
     """
     folder = Path(tempfile.mkdtemp(prefix="opensearch-node-"))
     try:
-        process = _start(folder)
+        process = _start(folder, steady)
         try:
             yield _address(process, folder)
         finally:
@@ -59,7 +61,7 @@ def running() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(folder: Path) -> subprocess.Popen[bytes]:
+def _start(folder: Path, steady: bool) -> subprocess.Popen[bytes]:
     user = pwd.getpwnam(UNPRIVILEGED) if os.geteuid() == 0 else None
     program = home()
     if user is not None and not _open_to_all(program):
@@ -88,7 +90,8 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
             os.chown(path, user.pw_uid, user.pw_gid)
     command = [
         "sh", "-c", _UNTIL_WE_END, "sh",
-        "java", f"-Xms{HEAP_MB}m", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-Dlog4j2.disable.jmx=true",
+        "java", f"-Xms{HEAP_MB}m", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", *_COMPILER[steady],
+        "-Dlog4j2.disable.jmx=true",
         f"-Djava.io.tmpdir={folder}", f"-Dopensearch.path.home={program}", f"-Dopensearch.path.conf={config}",
         f"-Dlog4j.configurationFile={config / 'log4j2.properties'}", "-cp", f"{program}/lib/*",
         "org.opensearch.bootstrap.OpenSearch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.domain.batch import MAX_ENTRIES, MAX_ENTRY_CHARACTERS, MIN_ENTRIES
+from shared.domain.batch import MAX_ENTRIES, MAX_ENTRY_CHARACTERS, MIN_ENTRIES, Batch, Entry
 from shared.domain.errors import FieldProblem, InvalidRequest
 from shared.domain.memory import MAX_IMPORTANCE, MIN_IMPORTANCE, Covers, Memory
 from shared.domain.text import is_blank, storable_problem
@@ -16,6 +16,26 @@ def covers_of(sources: Sequence[Memory]) -> Covers:
         min(source.covers.from_ms if source.covers else source.date_ms for source in sources),
         max(source.covers.to_ms if source.covers else source.date_ms for source in sources),
     )
+
+
+def reflections_of(batch: Batch, entries: Sequence[Entry], now_ms: int) -> list[Memory]:
+    """The rows that a commit of the batch writes, in the order of its entries."""
+    return [
+        Memory(
+            id=entry.id,
+            tier=batch.tier + 1,
+            text=entry.text,
+            role="assistant",
+            date_ms=batch.covers.to_ms,
+            tokens=entry.tokens,
+            created_ms=now_ms,
+            importance=entry.importance,
+            covers=batch.covers,
+            origin=batch.id,
+            entry=number,
+        )
+        for number, entry in enumerate(entries)
+    ]
 
 
 def check_entries(entries: Sequence[tuple[str, int]]) -> None:

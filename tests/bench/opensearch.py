@@ -94,7 +94,7 @@ def measure(transport: Transport, count: int) -> list[Row]:
 def run(quick: bool) -> list[Row]:
     if missing := missing_tools():
         return [Row("OpenSearch", f"not measured: {' and '.join(missing)} not found")]
-    with running() as url:
+    with running(steady=True) as url:
         transport = Transport(url, timeout=60.0)
         try:
             return measure(transport, 2_000 if quick else 20_000)

@@ -16,8 +16,9 @@ from shared.adapters.dynamodb.table import ConditionFailed
 from shared.adapters.dynamodb.undoing import UndoVerbs
 from shared.adapters.dynamodb.values import update
 from shared.domain.batch import Batch, Created, Entry, State, lease_expired, refuse_commit, sources_deleted
-from shared.domain.errors import Conflict
-from shared.domain.memory import Memory, VaultRef
+from shared.domain.lineage import reflections_of
+from shared.domain.memory import VaultRef
+from shared.domain.refusals import never_committed
 from shared.ports.store import Committed, Reopened
 
 
@@ -48,7 +49,7 @@ class ConsolidationVerbs(SettleVerbs, UndoVerbs):
     def _flip(self, vault: VaultRef, batch: Batch, entries: Sequence[Entry], live: int, now_ms: int) -> bool:
         """The commit point; False when the lease is not what it was."""
         attempt = entries[0].id
-        parts = pack_rows(_reflections(batch, entries, now_ms))
+        parts = pack_rows(reflections_of(batch, entries, now_ms))
         header = update(
             header_key(vault, batch.id),
             "SET #state = :committed, #committed = :now, #created = :created, #consolidated = :live,"
@@ -86,7 +87,7 @@ class ConsolidationVerbs(SettleVerbs, UndoVerbs):
                 self.heal(vault, batch_id)
                 continue
             if batch.state is not State.SETTLED:
-                raise Conflict("This batch was never committed; there is nothing to undo.", code="not_committed")
+                raise never_committed()
             if self._flip_back(vault, batch, now_ms):
                 self.heal(vault, batch_id)
         raise AssertionError("rounds end by raising")
@@ -104,22 +105,3 @@ class ConsolidationVerbs(SettleVerbs, UndoVerbs):
             done = self._undo(vault, header, sources) if "undoing" in header else self._settle(vault, header, sources)
             if done:
                 return
-
-
-def _reflections(batch: Batch, entries: Sequence[Entry], now_ms: int) -> list[Memory]:
-    return [
-        Memory(
-            id=entry.id,
-            tier=batch.tier + 1,
-            text=entry.text,
-            role="assistant",
-            date_ms=batch.covers.to_ms,
-            tokens=entry.tokens,
-            created_ms=now_ms,
-            importance=entry.importance,
-            covers=batch.covers,
-            origin=batch.id,
-            entry=number,
-        )
-        for number, entry in enumerate(entries)
-    ]

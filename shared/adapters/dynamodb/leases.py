@@ -11,18 +11,15 @@ from shared.adapters.dynamodb.rows import RowVerbs
 from shared.adapters.dynamodb.staging import lost
 from shared.adapters.dynamodb.table import ConditionFailed
 from shared.adapters.dynamodb.values import Item, Wire, put, to_item, update
+from shared.domain import refusals
 from shared.domain.batch import (
-    MAX_LEASED_ROWS,
-    MAX_OPEN_BATCHES,
     Batch,
     State,
     is_renewal_replay,
     refuse_commit,
     refuse_renewal,
 )
-from shared.domain.errors import Conflict, NotFound, RateLimited
 from shared.domain.memory import VaultRef
-from shared.domain.times import to_text
 from shared.ports.store import Released, Renewed
 
 PART_MARK = "#"
@@ -78,15 +75,8 @@ class Ledger:
 
     def check_room(self, leased: int, now_ms: int) -> None:
         """Raises `RateLimited` when no further lease fits."""
-        if len(self.open) < MAX_OPEN_BATCHES and leased < MAX_LEASED_ROWS:
-            return
-        expiry = min(each.expires_ms for each in self.open.values())
-        raise RateLimited(
-            f"Too much is checked out already: {len(self.open)} batches with {leased} memories are open.",
-            hint="Commit or release open batches, or wait for the next lease to expire.",
-            retry_after=max(1, -(-(expiry - now_ms) // 1000)),
-            extra={"next_expiry": to_text(expiry)},
-        )
+        expiry = min((each.expires_ms for each in self.open.values()), default=None)
+        refusals.check_room(len(self.open), leased, expiry, now_ms)
 
 
 def leave(vault: VaultRef, tier: int, batch_ids: Sequence[str]) -> Wire:
@@ -137,7 +127,7 @@ class LeaseVerbs(RowVerbs):
         check_readable(items.get("D"))
         header = items.get(f"B#{batch_id}")
         if header is None or PART_MARK in batch_id:
-            raise NotFound("There is no such batch in this vault.", hint="Check out again.")
+            raise refusals.unknown_batch()
         return header
 
     def _listed(self, vault: VaultRef, batch_id: str) -> list[str]:
@@ -157,11 +147,7 @@ class LeaseVerbs(RowVerbs):
         for _ in self._table.rounds():
             batch = to_batch(self._header(vault, batch_id))
             if batch.state in COMMITTED:
-                raise Conflict(
-                    "This batch is committed; there is no lease to give back.",
-                    code="already_committed",
-                    hint="Reopen it to undo the consolidation.",
-                )
+                raise refusals.no_lease_to_give_back()
             if batch.state is State.REOPENED:
                 raise refuse_commit(batch)
             if batch.state is not State.LEASED:

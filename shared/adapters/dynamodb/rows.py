@@ -23,8 +23,8 @@ from shared.adapters.dynamodb.staging import MAX_BYTES, Staging, fits, weight
 from shared.adapters.dynamodb.table import MAX_KEYS, ConditionFailed, Table
 from shared.adapters.dynamodb.values import Item, Wire, delete, put, to_item, update
 from shared.domain.debt import Debt
-from shared.domain.errors import Conflict
 from shared.domain.memory import Memory, VaultRef
+from shared.domain.refusals import another_body
 from shared.ports.store import Appended, Deleted, Idempotency
 
 DELETED_AT_ONCE = 48
@@ -70,11 +70,7 @@ class RowVerbs:
 
     def _replayed(self, vault: VaultRef, once: Idempotency, first: Item) -> Appended:
         if first["body"] != once.body_hash:
-            raise Conflict(
-                "This Idempotency-Key was used with another body.",
-                code="idempotency_mismatch",
-                hint="Use a fresh key for a new request; repeat a request byte for byte.",
-            )
+            raise another_body()
         if "attempt" in first:
             self._staging.finish(vault, first["attempt"])
         return Appended(tuple(unpack_ids(first["ids"])), self.debt(vault), replayed=True)

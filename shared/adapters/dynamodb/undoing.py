@@ -20,8 +20,8 @@ from shared.adapters.dynamodb.staging import fitting, weight
 from shared.adapters.dynamodb.table import MAX_OPERATIONS, ConditionFailed
 from shared.adapters.dynamodb.values import Item, Wire, delete, update
 from shared.domain.batch import Batch, State
-from shared.domain.errors import Conflict
 from shared.domain.memory import VaultRef
+from shared.domain.refusals import reflections_in_use
 
 UNDO_ROOM = MAX_OPERATIONS - 3
 RETURNED = ("t", "d", "k", "i", "cf", "by")
@@ -47,7 +47,7 @@ class UndoVerbs(LeaseVerbs):
         # Read after the leases: one that was settled since has marked its rows.
         rows = self.read_rows(vault, created, REMOVED)
         if any("by" in row or name in held for name, row in rows.items()):
-            raise _in_use()
+            raise reflections_in_use()
         header = update(
             header_key(vault, batch.id),
             "SET #state = :reopened, #undoing = :zero, #removed = :zero, #returned = :zero",
@@ -148,12 +148,4 @@ def _return(vault: VaultRef, memory_id: str, item: Item, counters: Counters) -> 
         "#by = :batch",
         pool=pool_key(item["t"], item["cf"] if "cf" in item else item["d"], memory_id),
         batch=item["by"],
-    )
-
-
-def _in_use() -> Conflict:
-    return Conflict(
-        "A reflection of this batch is consolidated or checked out itself.",
-        code="reflections_in_use",
-        hint="Reopen the batch that consolidated it, or release the open one, first.",
     )

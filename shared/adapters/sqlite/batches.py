@@ -29,6 +29,7 @@ from shared.adapters.sqlite.rows import (
     to_batch,
     to_memory,
 )
+from shared.domain import refusals
 from shared.domain.batch import (
     MAX_LEASED_ROWS,
     Batch,
@@ -41,8 +42,7 @@ from shared.domain.batch import (
     refuse_renewal,
     sources_deleted,
 )
-from shared.domain.errors import Conflict, NotFound
-from shared.domain.lineage import covers_of
+from shared.domain.lineage import covers_of, reflections_of
 from shared.domain.memory import Memory, VaultRef
 from shared.domain.selection import Budget, Selection
 from shared.domain.sizes import wire_bytes
@@ -164,22 +164,7 @@ class BatchVerbs:
             [(seq, position, number) for position, number, _, _ in live],
         )
         counters.pool(-1, batch.tier, sum(row[2] for row in live), sum(row[3] for row in live), rows=len(live))
-        reflections = [
-            Memory(
-                id=entry.id,
-                tier=batch.tier + 1,
-                text=entry.text,
-                role="assistant",
-                date_ms=batch.covers.to_ms,
-                tokens=entry.tokens,
-                created_ms=now_ms,
-                importance=entry.importance,
-                covers=batch.covers,
-                origin=batch.id,
-                entry=number,
-            )
-            for number, entry in enumerate(entries)
-        ]
+        reflections = reflections_of(batch, entries, now_ms)
         insert_memories(connection, reflections, {batch.id: seq}, counters)
         counters.write(connection)
         created = tuple(Created(entry.id, entry.importance) for entry in entries)
@@ -195,11 +180,7 @@ class BatchVerbs:
         with self._files.database(vault).write() as connection:
             seq, batch = self._header(connection, batch_id)
             if batch.state in COMMITTED:
-                raise Conflict(
-                    "This batch is committed; there is no lease to give back.",
-                    code="already_committed",
-                    hint="Reopen it to undo the consolidation.",
-                )
+                raise refusals.no_lease_to_give_back()
             if batch.state is State.REOPENED:
                 raise refuse_commit(batch)
             if batch.state is not State.LEASED:
@@ -232,7 +213,7 @@ class BatchVerbs:
                 row = connection.execute("SELECT removed, returned FROM batch WHERE seq = ?", (seq,)).fetchone()
                 return Reopened(row[0], row[1], read_debt(connection))
             if batch.state not in COMMITTED:
-                raise Conflict("This batch was never committed; there is nothing to undo.", code="not_committed")
+                raise refusals.never_committed()
             guard(connection)
             counters = Counters()
             removed = self._remove_reflections(connection, seq, batch, now_ms, counters)
@@ -264,11 +245,7 @@ class BatchVerbs:
         fence_expired(connection, batch.tier + 1, now_ms)
         leased = open_leases(connection, batch.tier + 1).seqs
         if any(row[5] is not None or row[0] in leased for row in rows):
-            raise Conflict(
-                "A reflection of this batch is consolidated or checked out itself.",
-                code="reflections_in_use",
-                hint="Reopen the batch that consolidated it, or release the open one, first.",
-            )
+            raise refusals.reflections_in_use()
         for _, _, tier, tokens, importance, _ in rows:
             counters.row(-1, tier, tokens)
             counters.pool(-1, tier, tokens, importance)
@@ -281,7 +258,7 @@ class BatchVerbs:
             f"SELECT {BATCH_COLUMNS}, seq FROM batch WHERE id = ? AND state <> ?", (batch_id, PLACEHOLDER)
         ).fetchone()
         if row is None:
-            raise NotFound("There is no such batch in this vault.", hint="Check out again.")
+            raise refusals.unknown_batch()
         return row[-1], to_batch(row)
 
     def batch(self, vault: VaultRef, batch_id: str) -> Batch | None:

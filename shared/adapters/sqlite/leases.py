@@ -7,9 +7,8 @@ from array import array
 from dataclasses import dataclass
 
 from shared.adapters.sqlite.rows import lease_values
-from shared.domain.batch import MAX_LEASED_ROWS, MAX_OPEN_BATCHES, Batch, State
-from shared.domain.errors import RateLimited
-from shared.domain.times import to_text
+from shared.domain import refusals
+from shared.domain.batch import Batch, State
 
 
 def packed(seqs: list[int]) -> bytes:
@@ -32,15 +31,7 @@ class OpenLeases:
 
     def check_room(self, now_ms: int) -> None:
         """Raises `RateLimited` when no further lease fits."""
-        if self.batches < MAX_OPEN_BATCHES and len(self.seqs) < MAX_LEASED_ROWS:
-            return
-        expiry = self.next_expiry_ms or now_ms
-        raise RateLimited(
-            f"Too much is checked out already: {self.batches} batches with {len(self.seqs)} memories are open.",
-            hint="Commit or release open batches, or wait for the next lease to expire.",
-            retry_after=max(1, -(-(expiry - now_ms) // 1000)),
-            extra={"next_expiry": to_text(expiry)},
-        )
+        refusals.check_room(self.batches, len(self.seqs), self.next_expiry_ms, now_ms)
 
 
 def fence_expired(connection: sqlite3.Connection, tier: int, now_ms: int) -> None:

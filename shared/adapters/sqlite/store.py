@@ -23,8 +23,8 @@ from shared.adapters.sqlite.rows import (
     to_memory,
 )
 from shared.domain.debt import Debt
-from shared.domain.errors import Conflict
 from shared.domain.memory import RAW, TIERS, Memory, VaultRef
+from shared.domain.refusals import another_body
 from shared.ports.store import Appended, Deleted, Idempotency, SortKey, TimelineQuery, Totals
 
 ID_BYTES = 16
@@ -60,11 +60,7 @@ class SqliteStore(BatchVerbs, RestoreVerbs):
         if row is None:
             return None
         if row[0] != once.body_hash:
-            raise Conflict(
-                "This Idempotency-Key was used with another body.",
-                code="idempotency_mismatch",
-                hint="Use a fresh key for a new request; repeat a request byte for byte.",
-            )
+            raise another_body()
         return tuple(to_id(row[1][start : start + ID_BYTES]) for start in range(0, len(row[1]), ID_BYTES))
 
     def debt(self, vault: VaultRef) -> Debt:
