@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from shared.domain.errors import NotFound, StaleEpoch
+from shared.domain.errors import NotFound, StaleEpoch, Unavailable
 from shared.domain.memory import VaultRef
 from shared.ports.search import RepairableIndex
 from shared.usecases import repair
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DONE, NOT_ALL_RIGHT, CANNOT_START = 0, 1, 2
 SAID_EVERY_S = 5.0
+REFUSED = "the search store refuses them for an hour after somebody removed them by hand; `rebuild` needs not wait"
 
 
 class Repairing(Protocol):
@@ -39,10 +40,25 @@ class Run:
     vault_id: str | None = None
     aws: Aws | None = None
     replicas: int = 0
+    left_out: set[VaultRef] = field(default_factory=set)
     _said: float = field(default_factory=time.monotonic)
 
     def vaults(self) -> Iterator[VaultRef]:
-        """The contents that were asked for. Raises `NotFound` for a vault that was never made."""
+        """The contents that were asked for. Raises `NotFound` for a vault that was never made.
+
+        One whose model is not offered here is named and left out: its index stays as it is.
+        """
+        for vault in self._asked():
+            try:
+                if self.aws is not None:
+                    self.aws.model(vault)
+            except Unavailable as refusal:
+                self.left_out.add(vault)
+                print(f"{_name(vault)}: left out. {refusal.message} {refusal.hint}")
+            else:
+                yield vault
+
+    def _asked(self) -> Iterator[VaultRef]:
         if self.vault_id is None:
             yield from self.backend.stored()
             return
@@ -64,6 +80,7 @@ def create(run: Run) -> int:
         return DONE
     for name in run.aws.create_indexes(run.replicas):
         print(f"ready: {name}")
+    print("an index that was made now is empty: `rebuild` fills it from the table")
     return DONE
 
 
@@ -81,15 +98,12 @@ def _fill(run: Run, services: Services) -> int:
             print(f"{_name(vault)}: dropped meanwhile")
             continue
         print(f"{_name(vault)}: {done.rows:,} rows, {done.vectors:,} vectors made")
-    return DONE
+    return NOT_ALL_RIGHT if run.left_out else DONE
 
 
 def _beside(run: Run, aws: Aws) -> int:
     from shared.bootstrap.rebuilding import Beside
 
-    # A model that is not offered here is found out before anything is made.
-    for vault in run.vaults():
-        aws.model(vault)
     beside = Beside(aws, run.replicas)
     try:
         _fill(run, beside.services)
@@ -117,13 +131,13 @@ def reconcile(run: Run) -> int:
             f"{_name(vault)}: {found.rows:,} rows, {found.missing:,} were missing, {found.ghosts:,} were gone from the"
             f" store, {found.stale:,} were out of date, {found.vectors:,} vectors were missing"
             + ("" if found.clean else "; repaired")
-            + (f", but for {found.left:,} rows that the search store refuses for an hour" if found.left else "")
+            + (f", but for {found.left:,} rows: {REFUSED}" if found.left else "")
             + (f"; {found.without_vector:,} passages still wait for a vector" if found.without_vector else "")
         )
     if run.aws is not None and run.vault_id is None:
         strays = run.aws.drop_strays()
         print(f"contents that no vault has any more: {strays:,}" + ("; removed" if strays else ""))
-    return NOT_ALL_RIGHT if left else DONE
+    return NOT_ALL_RIGHT if left or run.left_out else DONE
 
 
 def redrive(run: Run) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from functions.indexer.handler import handler as indexer
 from shared.api.stream import record
-from shared.domain.errors import NotFound, StaleEpoch
+from shared.domain.errors import NotFound, StaleEpoch, Unavailable
 from shared.domain.memory import VaultRef
 from shared.usecases.indexing import fill_vectors, load_model
 from shared.usecases.services import Services
@@ -25,6 +25,7 @@ VECTORS_BEFORE_ANSWER = 64
 VECTORS_AT_ONCE = 8
 RETRY_S, MAX_RETRY_S = 1.0, 60.0
 TIDY_S = 2.0
+REST_S = 5.0
 
 
 class Worker:
@@ -49,14 +50,23 @@ class Worker:
         """When each vault's turn comes, by the monotonic clock."""
         self._locks: dict[VaultRef, threading.Lock] = {}
         self._stopping = False
+        self._resting_until = 0.0
         self._failures: dict[VaultRef, int] = {}
         """How often the thread failed at a vault whose last attempt did."""
         self._thread: threading.Thread | None = None
 
     def drain(self, vault: VaultRef) -> None:
         """Index the words of every change so far and at most `VECTORS_BEFORE_ANSWER` vectors. Never raises."""
+        behind: bool | None = False
+        if self._thread is not None:
+            resting = time.monotonic() < self._resting_until
+            behind = None if resting else self._has_passages_waiting(vault)
+            if behind is None:
+                # Requests do not wait, one after the other, for an index that does not answer.
+                self._resting_until = self._resting_until if resting else time.monotonic() + REST_S
+                self._queue(vault)
+                return
         # Vectors are made oldest first: behind others that wait, a request would pay for theirs and not get its own.
-        behind = self._thread is not None and self._has_passages_waiting(vault)
         if not self._attempt(vault, 0 if behind else VECTORS_BEFORE_ANSWER) or self._has_passages_waiting(vault):
             self._queue(vault)
 
@@ -199,9 +209,12 @@ class Worker:
             log.error("filling in vectors failed: %s", type(error).__name__)
             return None
 
-    def _has_passages_waiting(self, vault: VaultRef) -> bool:
+    def _has_passages_waiting(self, vault: VaultRef) -> bool | None:
+        """None when the index does not answer."""
         try:
             return bool(self._services.index.without_vectors(vault, 1))
+        except Unavailable:
+            return None
         except Exception:
             return False
 

@@ -20,7 +20,7 @@ from shared.domain.errors import NotFound, Unavailable
 from shared.domain.memory import Memory, VaultRef
 from shared.ports.dead_letters import DeadLetters
 from shared.ports.search import Filters, Hit, IndexStatus, Passage, RepairableIndex, Vector
-from shared.settings import Settings
+from shared.settings import EMBEDDERS, ENDPOINT, Settings
 from shared.usecases.services import Policy, Services
 
 if TYPE_CHECKING:
@@ -64,6 +64,11 @@ def connection(settings: Settings) -> Connect:
         )
 
     return connect
+
+
+def _setting_of(model: str) -> str:
+    """What `STRATA_EMBEDDER` may have been for a model: only those behind an endpoint have names of their own."""
+    return model if model in EMBEDDERS else ENDPOINT
 
 
 class LazyIndex:
@@ -250,7 +255,7 @@ class Aws:
             raise Unavailable(
                 f"A vault was written with the embedding model {name}, which is not offered here.",
                 code="embedding_unavailable",
-                hint=f"Start with the settings it was written under, such as STRATA_EMBEDDER={name}.",
+                hint=f"Start with the settings it was written under, such as STRATA_EMBEDDER={_setting_of(name)}.",
                 retry_after=60,
             )
         return name, self._embedders[name].dimension

@@ -44,8 +44,11 @@ def follow(
         names = list(ids)
         for start in range(0, len(names), CHANGES_AT_ONCE):
             _index(services, vault, names[start : start + CHANGES_AT_ONCE], outcome)
+    behind = {task.vault for task in outcome.failed}
     for vault in rows:
-        _embed(services, vault, vectors, in_time)
+        # A store that did not take the words would be waited for once more.
+        if vault not in behind:
+            _embed(services, vault, vectors, in_time)
     return outcome
 
 

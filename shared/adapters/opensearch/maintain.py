@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shared.adapters.opensearch import mapping
 from shared.adapters.opensearch.documents import content, vault_of
-from shared.adapters.opensearch.transport import CREATE, Json, Rejected, Transport, not_created, unavailable
+from shared.adapters.opensearch.transport import CREATE, FILL, Json, Rejected, Transport, not_created, unavailable
 from shared.domain.errors import Unavailable
 from shared.domain.memory import VaultRef
 
@@ -43,7 +43,8 @@ def usable(transport: Transport, alias: str) -> None:
     layout = held["mappings"].get("_meta", {}).get("strata_layout")
     if layout != mapping.VERSION:
         raise unavailable(
-            f"has an index {alias} of layout {layout}, and layout {mapping.VERSION} is needed; run `{CREATE}`"
+            f"has an index {alias} of layout {layout}, and layout {mapping.VERSION} is needed: run `{CREATE}` for a new"
+            f" installation, `{FILL}` for one with rows"
         )
 
 

@@ -20,7 +20,8 @@ Json = dict[str, Any]
 
 RETRY_AFTER = 2
 """Seconds, for callers that find the search store down."""
-CREATE = "python -m infra.index create"
+CREATE, FILL = "python -m infra.index create", "python -m infra.index rebuild"
+"""The one makes an index that is missing, the other also fills it from the table."""
 BUSY = frozenset((429, 502, 503, 504))
 
 # Every retry and every failed connection would be a warning with a traceback.
@@ -45,11 +46,18 @@ class Rejected(Exception):
 
 
 def unavailable(why: str) -> Unavailable:
-    return Unavailable(f"the search store {why}", code="search_unavailable", retry_after=RETRY_AFTER)
+    return Unavailable(
+        f"The search store {why}.",
+        code="search_unavailable",
+        hint="Send the request again. Writing, consolidation and reading by id or date go on without it.",
+        retry_after=RETRY_AFTER,
+    )
 
 
 def not_created(index: str) -> Unavailable:
-    return unavailable(f"has no usable index {index}; run `{CREATE}`")
+    return unavailable(
+        f"has no usable index {index}: run `{CREATE}` for a new installation, `{FILL}` for one with rows"
+    )
 
 
 class Transport:
