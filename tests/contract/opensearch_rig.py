@@ -71,7 +71,7 @@ class MemoryRows:
             rows = [row for row in self._rows.get(vault, {}).values() if row.created_ms >= since_ms]
         kept: list[Memory] = []
         for row in sorted(rows, key=lambda row: (row.created_ms, row.id), reverse=True):
-            max_bytes -= len(row.text.encode())
+            max_bytes -= len(row.text.encode("utf-8", "surrogatepass"))
             if max_bytes < 0:
                 break
             kept.append(row)

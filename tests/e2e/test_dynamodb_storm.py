@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.dynamodb import checkout, consolidation, leases, rows, settling, undoing, values
+from shared.adapters.dynamodb import checkout, consolidation, leases, settling, undoing, values
 from tests.e2e.dynamodb_storm import Round
 
 STORMS = 4
@@ -64,16 +64,8 @@ def fence_what_was_renewed_or_committed(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "fence", unconditional(leases.fence))
 
 
-def end_what_was_renewed_or_committed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(leases, "end", unconditional(leases.end))
-
-
 def flip_what_is_no_lease(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(consolidation, "update", unconditional(values.update))
-
-
-def delete_what_is_gone_or_consolidated(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows, "delete", unconditional(values.delete))
 
 
 @pytest.mark.parametrize(
@@ -82,9 +74,7 @@ def delete_what_is_gone_or_consolidated(patch: pytest.MonkeyPatch) -> None:
         enter_a_ledger_that_others_entered,
         settle_steps_again,
         fence_what_was_renewed_or_committed,
-        end_what_was_renewed_or_committed,
         flip_what_is_no_lease,
-        delete_what_is_gone_or_consolidated,
     ],
 )
 def test_a_storm_shows_a_condition_that_is_missing(
