@@ -15,6 +15,7 @@ from tests.contract.dynamodb_rig import DynamoRig
 from tests.contract.model import ModelStore
 from tests.contract.rows import Maker
 from tests.contract.sqlite_rig import SqliteRig
+from tests.dynamodb.table import MemoryTable
 
 
 class Rig(Protocol):
@@ -115,6 +116,14 @@ def rig(request: pytest.FixtureRequest, open_rig: OpenRig, tmp_path: Path) -> It
     made = open_rig(request.param, tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def memory(rig: Rig) -> MemoryTable:
+    """The table behind the DynamoDB rig in memory, for tests that bring that rig."""
+    assert isinstance(rig, DynamoRig)
+    assert isinstance(rig.client, MemoryTable)
+    return rig.client
 
 
 @pytest.fixture

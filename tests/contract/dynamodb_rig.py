@@ -12,9 +12,7 @@ from shared.adapters.dynamodb.store import DynamoStore
 from shared.adapters.dynamodb.stream import StreamFeed
 from shared.adapters.dynamodb.table import Patience, Table
 from shared.adapters.dynamodb.usage import DynamoUsage
-from shared.domain.memory import VaultRef
-from shared.ports.directory import KeyRecord
-from tests.contract.rows import NOW, uuid7
+from tests.contract.vaults import Vaults
 from tests.dynamodb.table import MemoryTable
 from tests.emulator.ministack import Ministack
 
@@ -26,13 +24,16 @@ def _client(stack: Ministack, service: str) -> Any:
     return stack.client(service)
 
 
-class DynamoRig:
+class DynamoRig(Vaults):
     """`client` and `streams` are boto3's low-level clients, or what stands in for them."""
+
+    directory: DynamoDirectory
+    store: DynamoStore
 
     def __init__(self, client: Any, streams: Any) -> None:
         self.client, self._streams = client, streams
         self.name = f"contract-{next(_numbers)}"
-        self._vaults = count(1)
+        self._numbers = count(1)
         client.create_table(TableName=self.name, **SCHEMA)
         self._start()
 
@@ -55,19 +56,6 @@ class DynamoRig:
     def table_named(self, name: str) -> Table:
         # A batch of ten thousand rows takes the stand-ins longer than a verb may take on AWS.
         return Table(self.client, name, rounds=Patience(120))
-
-    def new_vault(self) -> VaultRef:
-        number = next(self._vaults)
-        key = KeyRecord(f"key-{number}", f"{number:064x}", uuid7(number), "", frozenset(), NOW)
-        return self.directory.vault(self.directory.add(key).vault_id).ref
-
-    def dropped(self, vault: VaultRef) -> VaultRef:
-        epoch = self.directory.next_epoch(vault.vault_id, unbind=False)
-        self.store.purge(vault.vault_id, epoch)
-        return VaultRef(vault.vault_id, epoch)
-
-    def importing(self, vault: VaultRef) -> VaultRef:
-        return VaultRef(vault.vault_id, self.directory.open_import(vault))
 
     def restart(self) -> None:
         self._start()

@@ -13,9 +13,7 @@ from shared.adapters.sqlite.directory import SqliteDirectory
 from shared.adapters.sqlite.files import VaultFiles
 from shared.adapters.sqlite.outbox import Outbox
 from shared.adapters.sqlite.store import SqliteStore
-from shared.domain.memory import VaultRef
-from shared.ports.directory import KeyRecord
-from tests.contract.rows import NOW, uuid7
+from tests.contract.vaults import Vaults
 
 
 class Unsynced(sqlite3.Connection):
@@ -37,8 +35,11 @@ def connect(path: Path, connection: type[sqlite3.Connection] = Unsynced, seconds
     )
 
 
-class SqliteRig:
+class SqliteRig(Vaults):
     """`connect` and `lock` are what the adapters open files and queue writers with."""
+
+    directory: SqliteDirectory
+    store: SqliteStore
 
     def __init__(self, folder: Path, connect: Connect = connect, lock: MakeLock = threading.Lock) -> None:
         self._folder, self._connect, self._lock = folder, connect, lock
@@ -50,19 +51,6 @@ class SqliteRig:
         self.files = VaultFiles(self._folder, self.directory, self._connect, self._lock)
         self.feed = Outbox(self.files)
         self.store = SqliteStore(self.files, self.feed, self.directory.purged)
-
-    def new_vault(self) -> VaultRef:
-        number = next(self._numbers)
-        key = KeyRecord(f"key-{number}", f"{number:064x}", uuid7(number), "", frozenset(), NOW)
-        return self.directory.vault(self.directory.add(key).vault_id).ref
-
-    def dropped(self, vault: VaultRef) -> VaultRef:
-        epoch = self.directory.next_epoch(vault.vault_id, unbind=False)
-        self.store.purge(vault.vault_id, epoch)
-        return VaultRef(vault.vault_id, epoch)
-
-    def importing(self, vault: VaultRef) -> VaultRef:
-        return VaultRef(vault.vault_id, self.directory.open_import(vault))
 
     def restart(self) -> None:
         self.close()

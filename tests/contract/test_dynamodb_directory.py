@@ -25,12 +25,6 @@ def rig() -> DynamoRig:
 
 
 @pytest.fixture
-def memory(rig: DynamoRig) -> MemoryTable:
-    assert isinstance(rig.client, MemoryTable)
-    return rig.client
-
-
-@pytest.fixture
 def directory(rig: DynamoRig) -> DynamoDirectory:
     rig.directory.add(KEY)
     return rig.directory

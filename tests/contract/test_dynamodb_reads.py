@@ -24,22 +24,6 @@ def rig() -> DynamoRig:
     return DynamoRig.in_memory()
 
 
-@pytest.fixture
-def memory(rig: DynamoRig) -> MemoryTable:
-    assert isinstance(rig.client, MemoryTable)
-    return rig.client
-
-
-@pytest.fixture
-def vault(rig: DynamoRig) -> VaultRef:
-    return rig.new_vault()
-
-
-@pytest.fixture
-def make() -> Maker:
-    return Maker()
-
-
 def read_units(memory: MemoryTable, verb: Callable[[], object]) -> float:
     memory.log.clear()
     verb()

@@ -27,17 +27,6 @@ def rig() -> DynamoRig:
     return DynamoRig.in_memory()
 
 
-@pytest.fixture
-def memory(rig: DynamoRig) -> MemoryTable:
-    assert isinstance(rig.client, MemoryTable)
-    return rig.client
-
-
-@pytest.fixture
-def make() -> Maker:
-    return Maker()
-
-
 Export = tuple[Sequence[Memory], Sequence[Batch]]
 
 

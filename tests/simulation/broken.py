@@ -52,12 +52,21 @@ class Mistake:
 MISTAKES: list[Mistake] = []
 
 
-def mistake(name: str, *shows_in: str, race: bool = True, crashes: int = 0) -> Callable[[Patch], Patch]:
-    def note(patch: Patch) -> Patch:
-        MISTAKES.append(Mistake(name, patch, shows_in, race, crashes))
-        return patch
+class Collecting:
+    """Decorates patches; each is noted as a mistake in `mistakes`."""
 
-    return note
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        self._mistakes = mistakes
+
+    def __call__(self, name: str, *shows_in: str, race: bool = True, crashes: int = 0) -> Callable[[Patch], Patch]:
+        def note(patch: Patch) -> Patch:
+            self._mistakes.append(Mistake(name, patch, shows_in, race, crashes))
+            return patch
+
+        return note
+
+
+mistake = Collecting(MISTAKES)
 
 
 def switch(

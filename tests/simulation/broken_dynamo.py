@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,17 +14,12 @@ from shared.adapters.dynamodb.leases import Ledger, Opened
 from shared.adapters.dynamodb.store import DynamoStore
 from shared.adapters.dynamodb.values import Wire, update
 from shared.domain.memory import VaultRef
-from tests.simulation.broken import Mistake, Patch
+from tests.simulation.broken import Collecting, Mistake
 
 MISTAKES: list[Mistake] = []
 
 
-def mistake(name: str, *shows_in: str, race: bool = True, crashes: int = 0) -> Callable[[Patch], Patch]:
-    def note(patch: Patch) -> Patch:
-        MISTAKES.append(Mistake(name, patch, shows_in, race, crashes))
-        return patch
-
-    return note
+mistake = Collecting(MISTAKES)
 
 
 def without_condition(operation: Wire) -> Wire:

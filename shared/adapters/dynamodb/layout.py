@@ -31,6 +31,8 @@ from shared.domain.times import MIN_MS
 POOL, WHEN, TURN = "pool", "when", "turn"
 """The local secondary indexes, each named as its sort key: unconsolidated rows, rows by date, raw rows by session."""
 TTL = "ttl"
+UNMARKED = "attribute_exists(#pk) AND attribute_not_exists(#by)"
+"""The condition that a row is there and no source of any batch."""
 ID_BYTES = 16
 NOBODY = bytes(ID_BYTES)
 """A place in a source list whose row was never there."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from shared.adapters.dynamodb.counters import Counters, check_readable, stale, to_debt
 from shared.adapters.dynamodb.layout import (
     TTL,
+    UNMARKED,
     counters_key,
     header_key,
     memory_item,
@@ -20,7 +21,7 @@ from shared.adapters.dynamodb.layout import (
     unpack_ids,
 )
 from shared.adapters.dynamodb.staging import MAX_BYTES, Staging, fits, weight
-from shared.adapters.dynamodb.table import MAX_KEYS, ConditionFailed, Table
+from shared.adapters.dynamodb.table import ConditionFailed, Table
 from shared.adapters.dynamodb.values import Item, Wire, delete, put, to_item, update
 from shared.domain.debt import Debt
 from shared.domain.memory import Memory, VaultRef
@@ -128,8 +129,7 @@ class RowVerbs:
                     operations.append(delete((partition(vault), sort), "#by = :by", by=item["by"]))
                 else:
                     counters.pool(-1, item["t"], item["k"], item.get("i", 0))
-                    unmarked = "attribute_exists(#pk) AND attribute_not_exists(#by)"
-                    operations.append(delete((partition(vault), sort), unmarked))
+                    operations.append(delete((partition(vault), sort), UNMARKED))
             headers = [_gap(vault, batch_id, rows) for batch_id, rows in sorted(gaps.items())]
             try:
                 self._table.transact([counters.write(vault), *headers, *operations])
@@ -142,12 +142,8 @@ class RowVerbs:
 
     def read_rows(self, vault: VaultRef, ids: Sequence[str], attributes: Sequence[str]) -> dict[str, Item]:
         """Some attributes of the rows that exist, by id."""
-        found: dict[str, Item] = {}
-        for start in range(0, len(ids), MAX_KEYS):
-            keys = [memory_key(vault, memory_id) for memory_id in ids[start : start + MAX_KEYS]]
-            items = self._table.get_all(keys, attributes)
-            found |= {sort.removeprefix("M#"): item for sort, item in items.items()}
-        return found
+        items = self._table.get_all([memory_key(vault, memory_id) for memory_id in ids], attributes)
+        return {sort.removeprefix("M#"): item for sort, item in items.items()}
 
 
 def _claim(vault: VaultRef, once: Idempotency, rows: Sequence[Memory], attempt: str | None, now_ms: int) -> Wire:

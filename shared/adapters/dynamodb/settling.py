@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shared.adapters.dynamodb.counters import Counters, stale
-from shared.adapters.dynamodb.layout import PART_BYTES, POOL, header_key, memory_item, memory_key, to_batch
+from shared.adapters.dynamodb.layout import PART_BYTES, POOL, UNMARKED, header_key, memory_item, memory_key, to_batch
 from shared.adapters.dynamodb.leases import LeaseVerbs, leave
 from shared.adapters.dynamodb.staging import (
     MAX_BYTES,
@@ -97,7 +97,7 @@ def _marks(
             update(
                 memory_key(vault, memory_id),
                 f"SET #by = :batch, #at = :place REMOVE #{POOL}",
-                "attribute_exists(#pk) AND attribute_not_exists(#by)",
+                UNMARKED,
                 batch=batch.id,
                 place=place,
             )

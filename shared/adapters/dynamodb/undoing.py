@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from shared.adapters.dynamodb.counters import Counters, stale
 from shared.adapters.dynamodb.layout import (
     POOL,
+    UNMARKED,
     header_key,
     ledger_key,
     list_key,
@@ -38,10 +39,8 @@ class UndoVerbs(LeaseVerbs):
         Raises `Conflict` when one of them is consolidated or leased.
         """
         next_tier = batch.tier + 1
-        key = ledger_key(vault, next_tier)
         # Read before the reflections: no lease that comes later goes unnoticed.
-        item = self._table.get(key)
-        ledger = Ledger.read(next_tier, item)
+        ledger = Ledger.read(next_tier, self._table.get(ledger_key(vault, next_tier)))
         created = [each.id for each in batch.created]
         expired, held = self._holders(vault, ledger, frozenset(created), now_ms)
         # Read after the leases: one that was settled since has marked its rows.
@@ -136,8 +135,7 @@ class UndoVerbs(LeaseVerbs):
 def _removal(vault: VaultRef, memory_id: str, item: Item, counters: Counters) -> Wire:
     counters.row(-1, item["t"], item["k"])
     counters.pool(-1, item["t"], item["k"], item.get("i", 0))
-    unmarked = "attribute_exists(#pk) AND attribute_not_exists(#by)"
-    return delete(memory_key(vault, memory_id), unmarked)
+    return delete(memory_key(vault, memory_id), UNMARKED)
 
 
 def _return(vault: VaultRef, memory_id: str, item: Item, counters: Counters) -> Wire:
