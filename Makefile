@@ -20,11 +20,14 @@ SYNC := $(UV) sync --frozen --quiet --python "$(PYTHON)"
 UV_STAMP := .tools/uv-$(UV_VERSION)
 RUN_STAMP := .venv/installed-run
 DEV_STAMP := .venv/installed-dev
+CDK_STAMP := .tools/cdk/installed
+# Folders whose tests are all slow: they are not even read by `check`.
+SLOW := deploy e2e readme
 CODE := $(wildcard functions infra shared tests)
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 $(UV_STAMP):
 	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || \
@@ -43,8 +46,16 @@ $(DEV_STAMP): pyproject.toml uv.lock | $(UV_STAMP)
 	@$(SYNC) --all-extras
 	@touch $@ $(RUN_STAMP)
 
+# The lock file holds the sum of every package; where they come from is npm's own setting.
+$(CDK_STAMP): infra/toolkit/package.json infra/toolkit/package-lock.json | $(UV_STAMP)
+	@command -v npm >/dev/null || { echo 'the stacks need Node.js 20 or newer, with npm' >&2; exit 1; }
+	@mkdir -p .tools/cdk
+	@cp infra/toolkit/package.json infra/toolkit/package-lock.json .tools/cdk/
+	@npm ci --prefix .tools/cdk --no-audit --no-fund --silent
+	@touch $@
+
 .PHONY: install
-install: $(DEV_STAMP) ## Install everything into .venv, from the lock file
+install: $(DEV_STAMP) $(CDK_STAMP) ## Install everything into .venv, from the lock file
 
 .PHONY: serve
 serve: $(RUN_STAMP) ## Start the local server (settings: STRATA_..., see README.md)
@@ -54,13 +65,25 @@ serve: $(RUN_STAMP) ## Start the local server (settings: STRATA_..., see README.
 serve-aws: $(DEV_STAMP) ## The same server on the AWS back end, emulated on this machine (data is in memory)
 	@exec $(BIN)/python -m infra.local.aws_emulation
 
+.PHONY: deploy-emulator
+deploy-emulator: $(DEV_STAMP) $(CDK_STAMP) ## The CDK stacks, deployed into an account emulated on this machine
+	@exec $(BIN)/python -m infra.local.deploy_emulator
+
+.PHONY: deploy
+deploy: $(DEV_STAMP) $(CDK_STAMP) ## Deploy an environment of cdk.json to AWS: make deploy ENV=dev
+	@exec $(BIN)/python -m infra.deploy $(ENV)
+
+.PHONY: destroy
+destroy: $(DEV_STAMP) $(CDK_STAMP) ## Take an environment's API down; its data stays: make destroy ENV=dev
+	@exec $(BIN)/python -m infra.deploy $(ENV) --destroy
+
 .PHONY: test
-test: lint ## Everything that needs no cloud: lint, types, contracts and all tests
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal
+test: lint $(CDK_STAMP) ## Everything that needs no cloud: lint, types, contracts and all tests
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: check
 check: lint ## The quick part of `test`, under two minutes
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not slow'
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not slow' $(SLOW:%=--ignore=tests/%)
 
 .PHONY: lint
 lint: $(DEV_STAMP) ## Format, lint, types, import contracts
@@ -77,6 +100,16 @@ fmt: $(DEV_STAMP) ## Format the code and fix what can be fixed safely
 .PHONY: bench
 bench: $(DEV_STAMP) ## Print the bench table
 	@$(BIN)/python -m tests.bench
+
+.PHONY: load
+load: $(DEV_STAMP) ## Load test of both back ends and the simulation of limits, into docs/load.md (some minutes)
+	@$(BIN)/python -m tests.load --write
+	@$(BIN)/python -m tests.load --backend aws --clients 4 --vaults 2 --seconds 30 --write
+	@$(BIN)/python -m tests.load.limits --write
+
+.PHONY: costs
+costs: $(DEV_STAMP) ## Compute docs/costs.md again
+	@$(BIN)/python -m infra.costs
 
 .PHONY: coverage
 coverage: $(DEV_STAMP) ## Branch coverage of domain and use cases, at least 95 %

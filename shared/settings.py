@@ -36,11 +36,12 @@ class SettingsError(ValueError):
 class Settings:
     """`lease_seconds` is the length of a checkout's lease, `index_memory_mb` what resident vault indexes may use.
 
-    `table`, `search_url`, `aws_endpoint` and `dead_letters` belong to the AWS back end: the table's name, the address
-    of OpenSearch, the address of an emulator (None: AWS itself), the address of the queue for changes that can never
-    be indexed. `embeddings_*` describe the model behind an OpenAI-compatible endpoint: its base address, its name
-    there, its vectors' length, a bearer token, the cosine below which nearness means nothing, and whether it is asked
-    for that length. `bedrock_model_id` is called instead of the model's own id, such as an inference profile.
+    `table`, `search_url`, `aws_endpoint`, `dead_letters` and `service` belong to the AWS back end: the table's name,
+    the address of OpenSearch, the address of an emulator (None: AWS itself), the address of the queue for changes that
+    can never be indexed, the name that metrics and logs are written under (None: neither are). `embeddings_*` describe
+    the model behind an OpenAI-compatible endpoint: its base address, its name there, its vectors' length, a bearer
+    token or the secret of Secrets Manager that holds it, the cosine below which nearness means nothing, and whether it
+    is asked for that length. `bedrock_model_id` is called instead of the model's own id, such as an inference profile.
     """
 
     host: str = "127.0.0.1"
@@ -60,9 +61,11 @@ class Settings:
     embeddings_model: str | None = None
     embeddings_dimension: int | None = None
     embeddings_key: str | None = field(default=None, repr=False)
+    embeddings_secret: str | None = None
     embeddings_noise: float = 0.3
     embeddings_shorten: bool = False
     bedrock_model_id: str | None = None
+    service: str | None = None
 
 
 # On AWS keys are made by an administrator, and no model is part of a function's package.
@@ -102,6 +105,10 @@ def _check(settings: Settings) -> None:
         _need(settings, _NEEDED_FOR_ENDPOINT, f"{PREFIX}EMBEDDER={ENDPOINT}")
     elif settings.embeddings_url is not None:
         _need(settings, _NEEDED_FOR_ENDPOINT, f"{PREFIX}EMBEDDINGS_URL")
+    if settings.embeddings_key is not None and settings.embeddings_secret is not None:
+        raise SettingsError(
+            f"{PREFIX}EMBEDDINGS_KEY and {PREFIX}EMBEDDINGS_SECRET both say what the token is; set only one of them"
+        )
 
 
 def _need(settings: Settings, names: tuple[str, ...], why: str) -> None:
@@ -154,12 +161,20 @@ def _word(value: str) -> str:
     return value
 
 
-def _table(value: str) -> str:
-    if not 3 <= len(value) <= 255 or not all(
+def _named(value: str, shortest: int, longest: int) -> str:
+    if not shortest <= len(value) <= longest or not all(
         letter.isascii() and (letter.isalnum() or letter in "_.-") for letter in value
     ):
         raise ValueError
     return value
+
+
+def _table(value: str) -> str:
+    return _named(value, 3, 255)
+
+
+def _service(value: str) -> str:
+    return _named(value, 1, 64)
 
 
 def _address(value: str) -> str:
@@ -198,7 +213,9 @@ _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {
     "STRATA_EMBEDDINGS_MODEL": (_word, "the name of a model, without spaces"),
     "STRATA_EMBEDDINGS_DIMENSION": _whole(2, 4_096),
     "STRATA_EMBEDDINGS_KEY": (_word, "a token of visible ASCII characters"),
+    "STRATA_EMBEDDINGS_SECRET": (_word, "the name or the ARN of a secret in AWS Secrets Manager"),
     "STRATA_EMBEDDINGS_NOISE": (_share, "a number from 0 to below 1"),
     "STRATA_EMBEDDINGS_SHORTEN": (_switch, "0 or 1"),
     "STRATA_BEDROCK_MODEL_ID": (_word, "the id of a model or an inference profile, without spaces"),
+    "STRATA_SERVICE": (_service, "a name of 1 to 64 letters, digits, dots, hyphens and underscores"),
 }

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = ["127.0.0.0/8", "::1", "localhost"]
 
 # Folders whose tests start real server processes.
-SERVER_FOLDERS = ("e2e", "readme")
+SERVER_FOLDERS = ("deploy", "e2e", "readme")
 
 # Two shared cores make wall-clock deadlines meaningless, and a slow machine is no reason to fail a property.
 settings.register_profile("fast", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

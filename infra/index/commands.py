@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DONE, NOT_ALL_RIGHT, CANNOT_START = 0, 1, 2
 SAID_EVERY_S = 5.0
+LOOKS_EVERY_S = 1.0
 REFUSED = "the search store refuses them for an hour after somebody removed them by hand; `rebuild` needs not wait"
 
 
@@ -40,6 +41,8 @@ class Run:
     vault_id: str | None = None
     aws: Aws | None = None
     replicas: int = 0
+    newer: bool = False
+    follow: bool = False
     left_out: set[VaultRef] = field(default_factory=set)
     _said: float = field(default_factory=time.monotonic)
 
@@ -78,9 +81,10 @@ def create(run: Run) -> int:
     if run.aws is None:
         print("the embedded back end makes its index itself; there is nothing to create")
         return DONE
-    for name in run.aws.create_indexes(run.replicas):
+    from shared.bootstrap.provisioning import prepare_indexes
+
+    for name in prepare_indexes(run.aws, run.replicas):
         print(f"ready: {name}")
-    print("an index that was made now is empty: `rebuild` fills it from the table")
     return DONE
 
 
@@ -102,20 +106,44 @@ def _fill(run: Run, services: Services) -> int:
 
 
 def _beside(run: Run, aws: Aws) -> int:
+    from shared.bootstrap.provisioning import other_layouts
     from shared.bootstrap.rebuilding import Beside
 
     beside = Beside(aws, run.replicas)
     try:
-        _fill(run, beside.services)
+        try:
+            _fill(run, beside.services)
+        except Unavailable:
+            if not beside.overtaken():
+                raise
+            print("another rebuild was quicker")
         for name in beside.take_over():
             print(f"in use now: {name}")
         print("looking for what changed meanwhile")
         code = reconcile(run)
         for name in beside.drop_replaced():
             print(f"dropped: {name}")
+        if others := other_layouts(aws):
+            print(
+                f"left for releases of another layout: {', '.join(others)}. What they write from now on is not in the"
+                " indexes of this one: run `catch-up --follow` until it is deployed, and at last `drop-old`"
+            )
         return code
     finally:
         beside.close()
+
+
+def drop_old(run: Run) -> int:
+    if run.aws is None:
+        print("the embedded back end has no index of another layout; there is nothing to drop")
+        return DONE
+    from shared.bootstrap.provisioning import drop_other_layouts, other_layouts
+
+    for name in drop_other_layouts(run.aws, run.newer):
+        print(f"dropped: {name}")
+    for name in other_layouts(run.aws):
+        print(f"left: {name}")
+    return DONE
 
 
 def reconcile(run: Run) -> int:
@@ -140,6 +168,26 @@ def reconcile(run: Run) -> int:
     return NOT_ALL_RIGHT if left or run.left_out else DONE
 
 
+def catch_up(run: Run) -> int:
+    if run.aws is None:
+        print("the embedded back end keeps its index in step; there is nothing to catch up with")
+        return DONE
+    changes = run.aws.kept_changes()
+    failed = 0
+    try:
+        while True:
+            caught = repair.catch_up(run.backend.services, changes, run.progress)
+            failed += caught.failed
+            if caught.done or caught.failed or not run.follow:
+                print(f"{caught.done:,} changes brought in, {caught.failed:,} failed", flush=True)
+            if not run.follow:
+                break
+            time.sleep(LOOKS_EVERY_S)
+    except KeyboardInterrupt:
+        print("stopped")
+    return NOT_ALL_RIGHT if failed else DONE
+
+
 def redrive(run: Run) -> int:
     done = repair.redrive(run.backend.services, run.progress)
     print(f"{done.done:,} worked off, {done.failed:,} failed again, {done.foreign:,} messages of somebody else")
@@ -151,7 +199,9 @@ def _name(vault: VaultRef) -> str:
 
 
 COMMANDS: dict[str, Callable[[Run], int]] = {
+    "catch-up": catch_up,
     "create": create,
+    "drop-old": drop_old,
     "rebuild": rebuild,
     "reconcile": reconcile,
     "redrive": redrive,

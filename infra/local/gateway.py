@@ -19,9 +19,10 @@ from urllib.parse import parse_qsl
 
 from infra.local.worker import Worker
 from shared.api.endpoint import Handler
-from shared.api.http import LambdaReply, error_wire
+from shared.api.http import LambdaReply
 from shared.api.routes import Route, match
-from shared.domain.errors import MethodNotAllowed, StrataError
+from shared.api.unrouted import refused
+from shared.domain.errors import StrataError
 from shared.usecases.services import Services
 
 log = logging.getLogger("strata.gateway")
@@ -67,18 +68,12 @@ class Gateway:
         try:
             route, parameters = match(method, path)
         except StrataError as error:
-            return self._unrouted(method, error, id_)
+            return _response(refused(method, error, id_))
         event = _event(id_, route, method, path, query, parameters, headers, body)
         reply = handler_of(route.folder)(event)
         for vault in self._services.feed.touched():
             self._worker.drain(vault)
         return _response(reply)
-
-    def _unrouted(self, method: str, error: StrataError, id_: str) -> Response:
-        if method == "OPTIONS" and isinstance(error, MethodNotAllowed):
-            allow = str(error.extra["allow"])
-            return Response(204, (("Allow", allow), ("X-Request-Id", id_)), b"")
-        return _response(error_wire(error, id_))
 
 
 def _event(

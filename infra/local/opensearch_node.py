@@ -80,6 +80,8 @@ def _start(folder: Path, steady: bool) -> subprocess.Popen[bytes]:
         "path.data": str(folder / "data"),
         "path.logs": str(folder / "logs"),
         "action.auto_create_index": False,
+        # As the deployed domain.
+        "rest.action.multi.allow_explicit_index": False,
         "cluster.routing.allocation.disk.threshold_enabled": False,
     }
     lines = (f"{name}: {json.dumps(value)}\n" for name, value in settings.items())

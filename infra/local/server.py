@@ -25,7 +25,7 @@ from shared.api.http import error_wire
 from shared.api.strict_json import MAX_RAW_BYTES, too_large_raw
 from shared.domain.errors import StrataError, Unavailable
 from shared.domain.memory import VaultRef
-from shared.settings import Settings, SettingsError, load
+from shared.settings import EMBEDDED, Settings, SettingsError, load
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -270,6 +270,10 @@ def run(start: Callable[[Settings], None], settings_of: Callable[[], Settings] =
 
 
 def _embedded(settings: Settings) -> None:
+    if settings.backend != EMBEDDED:
+        raise SettingsError(
+            f"STRATA_BACKEND={settings.backend!r} is not served here: `make serve-aws` runs it on this machine"
+        )
     with bootstrap.Embedded(settings) as backend:
         serve(backend, settings, f"data: {settings.data}")
 

@@ -26,7 +26,7 @@ from shared.api.http import (
     request_of,
     wire,
 )
-from shared.api.routes import Route, named
+from shared.api.routes import REFLECT, Route, named
 from shared.domain.errors import (
     InsufficientScope,
     InvalidRequest,
@@ -37,6 +37,15 @@ from shared.domain.errors import (
     Unavailable,
 )
 from shared.domain.sizes import wrapped_bytes
+from shared.ports.telemetry import (
+    BUSY,
+    CONFLICTS,
+    EMBEDDING_UNAVAILABLE,
+    SEARCH_UNAVAILABLE,
+    SERVER_ERRORS,
+    STORAGE_UNAVAILABLE,
+    Telemetry,
+)
 from shared.usecases.keys import authenticate
 from shared.usecases.services import Caller, Services
 
@@ -45,6 +54,13 @@ log = logging.getLogger("strata.api")
 Provider = Callable[[], Services]
 
 MAX_ATTEMPTS = 5
+INTERNAL, UNAVAILABLE, CONFLICT = 500, 503, 409
+_OUTAGES = {
+    "busy": BUSY,
+    "storage_unavailable": STORAGE_UNAVAILABLE,
+    "search_unavailable": SEARCH_UNAVAILABLE,
+    "embedding_unavailable": EMBEDDING_UNAVAILABLE,
+}
 # What a function may return is 6 MB; answers are cut well below by the use cases.
 MAX_WRAPPED_BYTES = 6 * 1024 * 1024 - 64 * 1024
 
@@ -106,13 +122,34 @@ class Call(Generic[B]):
 class Handler:
     """What Lambda calls. `route` is what it answers, `body` what it takes there (None where no key is needed)."""
 
-    def __init__(self, route: Route, body: type[Body] | None, serve: Callable[[HttpRequest], Reply]) -> None:
+    def __init__(
+        self,
+        route: Route,
+        body: type[Body] | None,
+        serve: Callable[[HttpRequest], Reply],
+        services: Provider | None = None,
+    ) -> None:
+        """Without `services` a call is neither counted nor told of."""
         self.route = route
         self.body = body
         self._serve = serve
+        self._services = services
 
     def __call__(self, event: Event, context: object = None) -> LambdaReply:
-        return _answered(self.route, event, self._serve)
+        if self._services is None:
+            return _answered(self.route, event, self._serve)[0]
+        id_ = request_id(event)
+        try:
+            telemetry = self._services().telemetry
+        except Exception as error:
+            return error_wire(_known(self.route, id_, error), id_)
+        with telemetry.invocation(self.route.name, id_, context) as facts:
+            reply, code = _answered(self.route, event, self._serve)
+            facts["status"] = reply["statusCode"]
+            if code is not None:
+                facts["code"] = code
+                _count(telemetry, self.route, reply["statusCode"], code)
+            return reply
 
 
 def endpoint(name: str, services: Provider, body: type[B]) -> Callable[[Callable[[Call[B]], Reply]], Handler]:
@@ -120,7 +157,7 @@ def endpoint(name: str, services: Provider, body: type[B]) -> Callable[[Callable
     route = named(name)
 
     def decorate(use: Callable[[Call[B]], Reply]) -> Handler:
-        return Handler(route, body, lambda http: _served(route, http, services(), body, use))
+        return Handler(route, body, lambda http: _served(route, http, services(), body, use), services)
 
     return decorate
 
@@ -130,23 +167,39 @@ def public(name: str) -> Callable[[Callable[[HttpRequest], Reply]], Handler]:
     return lambda use: Handler(named(name), None, use)
 
 
-def _answered(route: Route, event: Event, use: Callable[[HttpRequest], Reply]) -> LambdaReply:
-    """The reply on the wire, whatever happens."""
+def _answered(route: Route, event: Event, use: Callable[[HttpRequest], Reply]) -> tuple[LambdaReply, str | None]:
+    """The reply on the wire, whatever happens, and its error's code."""
     id_ = request_id(event)
     try:
         reply = use(request_of(event))
         sent = wire(reply.status or route.success, reply.body, reply.content_type, reply.headers, id_)
         if wrapped_bytes(sent["body"]) > MAX_WRAPPED_BYTES:
             raise TooLarge("The answer is larger than one response may be.", hint="Ask for fewer rows at once.")
-        return sent
-    except StrataError as error:
-        if error.code == StrataError.code:
-            _log_failure(route, id_, error)
-        return error_wire(error, id_)
+        return sent, None
     except Exception as error:
-        _log_failure(route, id_, error)
-        hint = "It is not your request. Try again; when it stays, report the request id."
-        return error_wire(StrataError(f"Something went wrong on the server (request {id_}).", hint=hint), id_)
+        known = _known(route, id_, error)
+        return error_wire(known, id_), known.code
+
+
+def _known(route: Route, id_: str, error: Exception) -> StrataError:
+    """What to answer for it. What nobody foresaw is logged."""
+    if isinstance(error, StrataError) and error.code != StrataError.code:
+        return error
+    _log_failure(route, id_, error)
+    if isinstance(error, StrataError):
+        return error
+    hint = "It is not your request. Try again; when it stays, report the request id."
+    return StrataError(f"Something went wrong on the server (request {id_}).", hint=hint)
+
+
+def _count(telemetry: Telemetry, route: Route, status: int, code: str) -> None:
+    if status == INTERNAL:
+        telemetry.record(SERVER_ERRORS)
+    elif status == UNAVAILABLE:
+        if code in _OUTAGES:
+            telemetry.record(_OUTAGES[code])
+    elif status == CONFLICT and REFLECT in (route.scopes or ()):
+        telemetry.record(CONFLICTS)
 
 
 def _served(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from itertools import chain
+from traceback import extract_tb
 from typing import Any
 
 from shared.domain.errors import StrataError
 from shared.domain.memory import VaultRef
 from shared.ports.dead_letters import DeadLetter, Kind, Task
 from shared.ports.store import Change
+from shared.ports.telemetry import DEAD_LETTERS, INDEX_LAG, VAULTS_WAITING, Facts
 from shared.usecases.following import Outcome, follow, sweep
 from shared.usecases.services import Services
 
@@ -76,11 +79,25 @@ def consume(services: Services, event: StreamEvent, context: object = None) -> S
     that failed for too long. An event may say how many `vectors` of a vault may be made; one without records makes
     vectors for whoever waits for them.
     """
-    in_time = _in_time(context)
-    vectors = int(event.get("vectors", VECTORS_PER_EVENT))
-    if "Records" not in event:
-        sweep(services, vectors, in_time)
-        return {"batchItemFailures": []}
+    with services.telemetry.invocation("indexer", "", context) as facts:
+        try:
+            if "Records" in event:
+                return _consumed(services, event, context, facts)
+            waiting = facts["waiting"] = sweep(services, _vectors(event), _in_time(context))
+            services.telemetry.record(VAULTS_WAITING, waiting)
+            return {"batchItemFailures": []}
+        except StrataError as error:
+            facts["code"] = error.code
+            raise
+        except Exception as error:
+            facts["code"] = StrataError.code
+            places = " < ".join(f"{each.name}:{each.lineno}" for each in reversed(extract_tb(error.__traceback__)))
+            log.error("the indexer failed: %s at %s", type(error).__name__, places)
+            # The platform writes what leaves a function into the log, and a foreign error may quote a memory.
+            raise StrataError(f"The indexer failed: {type(error).__name__}.") from None
+
+
+def _consumed(services: Services, event: StreamEvent, context: object, facts: Facts) -> StreamReply:
     names: dict[Task, list[Mapping[str, Any]]] = {}
     failures: list[Mapping[str, Any]] = []
     for each in event["Records"]:
@@ -91,10 +108,17 @@ def consume(services: Services, event: StreamEvent, context: object = None) -> S
             continue
         if task is not None:
             names.setdefault(task, []).append(each)
-    outcome = follow(services, list(names), vectors, in_time)
-    _give_up_old(outcome, names, services.clock.now_ms())
+    outcome = follow(services, list(names), _vectors(event), _in_time(context))
+    now_ms = services.clock.now_ms()
+    _give_up_old(outcome, names, now_ms)
+    ages = [now_ms - written for each in chain(*names.values()) if (written := _written_ms(each)) is not None]
+    if ages:
+        services.telemetry.record(INDEX_LAG, max(0, *ages) / 1000)
+    facts |= {"records": len(event["Records"]), "failed": len(outcome.failed), "given_up": len(outcome.given_up)}
     try:
         services.dead_letters.send(outcome.given_up)
+        if outcome.given_up:
+            services.telemetry.record(DEAD_LETTERS, len(outcome.given_up))
     except StrataError as error:
         log.error("%d dead letters could not be sent: %s", len(outcome.given_up), error.code)
         outcome.failed += [letter.task for letter in outcome.given_up]
@@ -118,6 +142,10 @@ def _written_ms(each: Mapping[str, Any]) -> int | None:
     if isinstance(moment, datetime):
         return int(moment.timestamp() * 1000)
     return int(moment * 1000) if isinstance(moment, int | float) else None
+
+
+def _vectors(event: StreamEvent) -> int:
+    return int(event.get("vectors", VECTORS_PER_EVENT))
 
 
 def _in_time(context: object) -> Callable[[], bool]:

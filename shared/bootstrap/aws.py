@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +12,20 @@ from shared.adapters.dynamodb.store import DynamoStore
 from shared.adapters.dynamodb.stream import Delivered, StreamFeed
 from shared.adapters.dynamodb.table import Table
 from shared.adapters.dynamodb.usage import DynamoUsage
-from shared.adapters.dynamodb.vaults import stored_contents
 from shared.adapters.system.clock import RandomIds, SystemClock
-from shared.adapters.system.letters import MemoryLetters
-from shared.bootstrap.models import chosen_embedders
+from shared.bootstrap.models import Connect, chosen_embedders
+from shared.bootstrap.telemetry import chosen_telemetry
 from shared.domain.errors import NotFound, Unavailable
 from shared.domain.memory import Memory, VaultRef
-from shared.ports.dead_letters import DeadLetters
-from shared.ports.search import Filters, Hit, IndexStatus, Passage, RepairableIndex, Vector
 from shared.settings import EMBEDDERS, ENDPOINT, Settings
 from shared.usecases.services import Policy, Services
 
 if TYPE_CHECKING:
     from shared.adapters.opensearch.index import OpenSearchIndex
     from shared.adapters.opensearch.transport import Transport
+    from shared.ports.dead_letters import DeadLetters
     from shared.ports.embedder import Embedder
+    from shared.ports.search import Filters, Hit, IndexStatus, Passage, RepairableIndex, Vector
 
 CONNECT_S, READ_S = 1.0, 3.0
 CONNECTIONS = 50
@@ -34,16 +33,14 @@ INDEXES = "strata"
 EMULATED_REGION = "us-east-1"
 EMULATED_SECRET = "emulator"
 
-Connect = Callable[[str], Any]
-"""A low-level client of a service, by its name."""
-
 
 def connection(settings: Settings) -> Connect:
     """Clients that never try again by themselves: whoever asks knows what may be repeated."""
     from botocore.config import Config
-    from botocore.session import get_session
 
-    session = get_session()
+    from shared.bootstrap.session import aws_session
+
+    session = aws_session()
     config = Config(
         connect_timeout=CONNECT_S,
         read_timeout=READ_S,
@@ -133,19 +130,21 @@ class Aws:
         embedders: Mapping[str, Embedder] | None = None,
         follow: bool = False,
         indexes: str = INDEXES,
+        layout: int | None = None,
     ) -> None:
-        """`indexes` is what the names of all search indexes begin with."""
+        """`indexes` is what the names of all search indexes begin with, `layout` another release's layout of them."""
         self._settings = settings
         self._connect = connect or connection(settings)
         self._follow = follow
         self.indexes = indexes
+        self._layout = layout
         name = settings.table or ""
         self.table = Table(self._connect("dynamodb"), name)
         self.directory = DynamoDirectory(self.table)
         self.feed = StreamFeed(self._connect("dynamodbstreams"), name) if follow else Delivered()
         self.store = DynamoStore(self.table, self.feed.note, self.directory.purged)
         self.clock = SystemClock()
-        offered, self._default = chosen_embedders(settings)
+        offered, self._default = chosen_embedders(settings, self._connect)
         self._embedders: Mapping[str, Embedder] = offered if embedders is None else dict(embedders)
         self.index = LazyIndex(self._open_index)
         self.services = Services(
@@ -156,6 +155,7 @@ class Aws:
             feed=self.feed,
             usage=DynamoUsage(self.table),
             dead_letters=self._letters(),
+            telemetry=chosen_telemetry(settings),
             clock=self.clock,
             ids=RandomIds(self.clock),
             policy=Policy(
@@ -167,6 +167,8 @@ class Aws:
 
     def _letters(self) -> DeadLetters:
         if self._settings.dead_letters is None:
+            from shared.adapters.system.letters import MemoryLetters
+
             return MemoryLetters()
         from shared.adapters.sqs.letters import SqsLetters
 
@@ -179,19 +181,37 @@ class Aws:
         url = self._settings.search_url or ""
         if not url.startswith("https:"):
             return Transport(url)
-        from botocore.session import get_session
+        from shared.bootstrap.session import aws_session
 
-        session = get_session()
+        session = aws_session()
         return Transport(url, session.get_credentials(), session.get_config_variable("region") or "")
 
     def _open_index(self) -> OpenSearchIndex:
         from shared.adapters.opensearch.index import OpenSearchIndex
 
-        return OpenSearchIndex(self.transport(), self.store, self.model, self.clock.now_ms, self._follow, self.indexes)
+        return OpenSearchIndex(
+            self.transport(), self.store, self.model, self.clock.now_ms, self._follow, self.indexes, self.layout
+        )
+
+    @property
+    def layout(self) -> int:
+        """The version of the indexes' layout that this release reads and writes."""
+        from shared.adapters.opensearch.mapping import VERSION
+
+        return self._layout or VERSION
 
     def stored(self) -> list[VaultRef]:
         """Every vault content that the table holds; reads all of it."""
-        return list(stored_contents(self._connect("dynamodb"), self.table.name))
+        return list(self._contents())
+
+    def has_vaults(self) -> bool:
+        """Reads the table until it meets one."""
+        return next(self._contents(), None) is not None
+
+    def _contents(self) -> Iterator[VaultRef]:
+        from shared.adapters.dynamodb.vaults import stored_contents
+
+        return stored_contents(self._connect("dynamodb"), self.table.name)
 
     @property
     def repairable(self) -> RepairableIndex:
@@ -216,6 +236,10 @@ class Aws:
             transport.close()
         return found
 
+    def kept_changes(self) -> StreamFeed:
+        """The table's stream from its beginning: all changes of a day, whoever has seen them."""
+        return StreamFeed(self._connect("dynamodbstreams"), self.table.name)
+
     def others(self) -> Sequence[Any]:
         """Records of the stream that ask for something else than indexing, each handed out once."""
         return self.feed.others() if isinstance(self.feed, StreamFeed) else ()
@@ -232,14 +256,10 @@ class Aws:
         self.create_indexes()
 
     def create_indexes(self, replicas: int = 0) -> list[str]:
-        """Have a usable search index for every model, new ones with so many copies; returns the names of all."""
+        """Have a search index for every model, an empty one where it is missing; returns the names of all."""
         from shared.bootstrap.provisioning import create_indexes
 
-        transport = self.transport()
-        try:
-            return create_indexes(transport, self.models(), self.indexes, replicas)
-        finally:
-            transport.close()
+        return create_indexes(self, replicas)
 
     def model(self, vault: VaultRef) -> tuple[str, int]:
         """Name and dimension of the model that a vault's vectors come from.
@@ -247,7 +267,7 @@ class Aws:
         Raises `Unavailable` ``embedding_unavailable`` when it is none of those that this process offers.
         """
         try:
-            name = self.directory.vault(vault.vault_id).model
+            name = self.directory.model(vault)
         except NotFound:
             name = None
         name = name or self._default

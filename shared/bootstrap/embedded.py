@@ -14,6 +14,7 @@ from shared.adapters.sqlite.outbox import Outbox
 from shared.adapters.sqlite.store import SqliteStore
 from shared.adapters.system.clock import RandomIds, SystemClock
 from shared.adapters.system.letters import KeptBack
+from shared.adapters.system.telemetry import Silent
 from shared.bootstrap.models import chosen_embedders
 from shared.domain.errors import NotFound
 from shared.domain.memory import VaultRef
@@ -58,6 +59,7 @@ class Embedded:
             feed=outbox,
             usage=self._usage,
             dead_letters=KeptBack(),
+            telemetry=Silent(),
             clock=clock,
             ids=RandomIds(clock),
             policy=Policy(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from shared.settings import AWS, BEDROCK_MODELS, ENDPOINT, LOCAL_MODELS, Settings
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from shared.ports.embedder import Embedder
 
 Make = Callable[[], "Embedder"]
+Connect = Callable[[str], Any]
+"""A low-level client of a service, by its name."""
 
 
 class Models(Mapping[str, "Embedder"]):
@@ -44,11 +47,11 @@ def local_embedders() -> Models:
     return Models({name: _local(name) for name in LOCAL_MODELS})
 
 
-def chosen_embedders(settings: Settings) -> tuple[Models, str]:
+def chosen_embedders(settings: Settings, connect: Connect | None = None) -> tuple[Models, str]:
     """The models that requests may name, and the name of the default one.
 
     Packaged models are offered by the embedded back end, and elsewhere if the default is one; Bedrock's on AWS, and
-    elsewhere likewise.
+    elsewhere likewise. `connect` makes the client that a token is fetched with, by default as the settings say.
     """
     makers: dict[str, Make] = {}
     if settings.backend != AWS or settings.embedder in LOCAL_MODELS:
@@ -59,7 +62,7 @@ def chosen_embedders(settings: Settings) -> tuple[Models, str]:
         makers |= {name: _bedrock(name, ids.get(name)) for name in BEDROCK_MODELS}
     default = settings.embedder
     if settings.embeddings_url is not None:
-        name, make = _endpoint(settings)
+        name, make = _endpoint(settings, connect)
         makers[name] = make
         default = name if settings.embedder == ENDPOINT else default
     return Models(makers), default
@@ -85,13 +88,27 @@ def _local(name: str) -> Make:
 def _bedrock(name: str, model_id: str | None) -> Make:
     def make() -> Embedder:
         from shared.adapters.bedrock.embedder import bedrock_embedder
+        from shared.bootstrap.session import aws_session
 
-        return bedrock_embedder(name, model_id=model_id)
+        return bedrock_embedder(name, region=aws_session().get_config_variable("region"), model_id=model_id)
 
     return make
 
 
-def _endpoint(settings: Settings) -> tuple[str, Make]:
+def bedrock_calls(default: str, model_id: str | None) -> dict[str, str]:
+    """Which model each id that can be called stands for: another id takes the place of the `default` model's own.
+
+    Both are Bedrock's ids, such as ``amazon.titan-embed-text-v2:0``; a key may be an inference profile.
+    """
+    from shared.adapters.bedrock.models import MODELS
+
+    called = {model.model_id: model.model_id for name, model in MODELS.items() if name != default or model_id is None}
+    if model_id is not None and default in MODELS:
+        called[model_id] = MODELS[default].model_id
+    return called
+
+
+def _endpoint(settings: Settings, connect: Connect | None) -> tuple[str, Make]:
     from shared.adapters.openai_embeddings.endpoint import Endpoint
 
     described = Endpoint(
@@ -106,6 +123,12 @@ def _endpoint(settings: Settings) -> tuple[str, Make]:
     def make() -> Embedder:
         from shared.adapters.openai_embeddings.embedder import openai_embedder
 
-        return openai_embedder(described)
+        if settings.embeddings_secret is None:
+            return openai_embedder(described)
+        from shared.adapters.secrets_manager.token import SecretToken
+        from shared.bootstrap.aws import connection
+
+        client = partial(connect or connection(settings), "secretsmanager")
+        return openai_embedder(described, SecretToken(client, settings.embeddings_secret))
 
     return described.name, make

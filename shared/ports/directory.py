@@ -63,7 +63,7 @@ class Directory(Protocol):
         ...
 
     def touch(self, key_id: str, now_ms: int) -> None:
-        """Note that a key was used. May be late by a minute and is the one thing here that a crash may lose."""
+        """Note that a key was used. May be late by an hour and is the one thing here that a crash may lose."""
         ...
 
     def bind_model(self, vault: VaultRef, model: str) -> str:

@@ -165,6 +165,10 @@ class MemoryStore(Protocol):
         """The live rows among `ids`, by id."""
         ...
 
+    def get_with_debt(self, vault: VaultRef, ids: Sequence[str]) -> tuple[dict[str, Memory], Debt]:
+        """The same, and the vault's debt, in one read."""
+        ...
+
     def checkout(self, vault: VaultRef, tier: int, budget: Budget, lease: Lease) -> CheckedOut | NothingFree:
         """Lease the oldest free rows of `tier`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -159,4 +158,5 @@ def _leading(found: Candidates, key: Doubles, rows: npt.NDArray[np.intp], limit:
 
 
 def _uuid(found: Candidates, row: int) -> str:
-    return str(UUID(int=(int(found.id_high[row]) << 64) | int(found.id_low[row])))
+    high, low = f"{int(found.id_high[row]):016x}", f"{int(found.id_low[row]):016x}"
+    return f"{high[:8]}-{high[8:12]}-{high[12:]}-{low[:4]}-{low[4:]}"

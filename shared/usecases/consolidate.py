@@ -12,6 +12,7 @@ from shared.domain.text import est_tokens
 from shared.domain.times import to_text
 from shared.domain.transfer import covers_json
 from shared.ports.store import Lease, NothingFree
+from shared.ports.telemetry import COMMITTED_BATCHES, CONSOLIDATED_MEMORIES
 from shared.usecases import metered
 from shared.usecases.imports import refuse_while_importing
 from shared.usecases.models import chosen_model
@@ -64,6 +65,8 @@ def commit(services: Services, caller: Caller, batch_id: str, entries: Sequence[
     done = services.store.commit(caller.vault, batch_id, rows, services.clock.now_ms())
     if not done.already_committed:
         metered.record(services, caller, metering.COMMIT, sum(row.tokens for row in rows))
+        services.telemetry.record(COMMITTED_BATCHES)
+        services.telemetry.record(CONSOLIDATED_MEMORIES, done.sources_consolidated)
     return {
         "batch_id": done.batch_id,
         "committed": True,

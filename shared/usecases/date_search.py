@@ -22,13 +22,16 @@ from shared.domain.window import (
     within_half,
 )
 from shared.ports.store import SortKey, TimelineQuery
+from shared.ports.telemetry import RETRIEVALS
 from shared.usecases import metered
 from shared.usecases.models import chosen_model
 from shared.usecases.rows import row_json
 from shared.usecases.search import filters_for, ranked
 from shared.usecases.services import Answer, Caller, Services
 
-ROWS_AT_ONCE = 200
+ROWS_AT_ONCE, FEWEST_ROWS = 200, 10
+USUAL_TOKENS = 50
+"""Of a row, before any was read: how many rows a page may need."""
 # How many hits the index is asked for to begin with.
 FIRST_HITS = 50
 
@@ -64,6 +67,7 @@ def date_search(
         reader = _Reader(services, whole_vault, window, frozenset(tiers or TIERS), importance, order == "newest_first")
         rows, answer = reader.page(budget, after)
     metered.record(services, caller, metering.DATE_SEARCH, sum(memory.tokens for memory in rows))
+    services.telemetry.record(RETRIEVALS)
     answer["reflection"] = services.store.debt(caller.vault).block()
     return answer
 
@@ -124,7 +128,8 @@ class _Reader:
             return [], {"memories": [], "returned": _window_json(self.window), "truncated": False}
         after = None if after_id is None else self._resume_at(after_id)
         spanning, left_out = self._spanning(budget, after)
-        page = fill(self._ordered(spanning, after), budget, ROWS_BYTES)
+        shared = min(sum(candidate.tokens for candidate in spanning), budget // 2)
+        page = fill(self._ordered(spanning, after, budget - shared), budget, ROWS_BYTES)
         if left_out:
             page = with_more_spanning(page)
         covered = _window_json(
@@ -183,10 +188,12 @@ class _Reader:
                 return found[:fitting], fitting < len(found)
             at = (self.window.last_ms, rows[-1].id)
 
-    def _ordered(self, spanning: Sequence[Candidate[Memory]], after: SortKey | None) -> Iterator[Candidate[Memory]]:
+    def _ordered(
+        self, spanning: Sequence[Candidate[Memory]], after: SortKey | None, budget: int
+    ) -> Iterator[Candidate[Memory]]:
         """Own rows and spanning reflections merged by (instant, id)."""
         waiting = list(reversed(spanning))
-        for candidate in self._own(after):
+        for candidate in self._own(after, budget):
             while waiting and self._before(waiting[-1], candidate):
                 yield waiting.pop()
             yield candidate
@@ -196,10 +203,20 @@ class _Reader:
         left, right = (one.instant, one.id), (other.instant, other.id)
         return left > right if self.newest_first else left < right
 
-    def _own(self, after: SortKey | None) -> Iterator[Candidate[Memory]]:
+    def _own(self, after: SortKey | None, budget: int) -> Iterator[Candidate[Memory]]:
+        """Rows that are not spanning, read as many at a time as the tokens that are left may take."""
+        size = min(max(budget // USUAL_TOKENS, FEWEST_ROWS), ROWS_AT_ONCE)
+        count, tokens, beyond = 0, 0, FEWEST_ROWS
         while True:
-            rows = self.services.store.timeline(self.caller.vault, self._query(after))
+            rows = self.services.store.timeline(self.caller.vault, self._query(after, size))
             yield from map(self._candidate, rows)
-            if len(rows) < ROWS_AT_ONCE:
+            if len(rows) < size:
                 return
             after = (rows[-1].date_ms, rows[-1].id)
+            count, tokens = count + len(rows), tokens + sum(row.tokens for row in rows)
+            if tokens < budget:
+                size = max((budget - tokens) * count // max(tokens, 1) + 1, FEWEST_ROWS)
+            else:
+                # The page is full, unless all this is one instant: that is read on, ever faster.
+                size, beyond = beyond, 2 * beyond
+            size = min(size, ROWS_AT_ONCE)

@@ -12,6 +12,7 @@ from shared.domain.errors import InvalidRequest
 from shared.domain.memory import RAW, Memory
 from shared.domain.text import est_tokens
 from shared.ports.store import Idempotency
+from shared.ports.telemetry import INGESTED_MEMORIES
 from shared.usecases import metered
 from shared.usecases.imports import refuse_while_importing
 from shared.usecases.models import bind, chosen_model
@@ -104,8 +105,10 @@ def _store(
         for memory_id, message in zip(services.ids.memory_ids(len(messages)), messages, strict=True)
     ]
     appended = services.store.append(caller.vault, rows, once, now_ms)
-    metered_tokens = None if appended.replayed or not rows else sum(row.tokens for row in rows)
-    return appended.ids, appended.debt, metered_tokens
+    if appended.replayed or not rows:
+        return appended.ids, appended.debt, None
+    services.telemetry.record(INGESTED_MEMORIES, len(rows))
+    return appended.ids, appended.debt, sum(row.tokens for row in rows)
 
 
 def _once(caller: Caller, idempotency: tuple[str, str] | None, now_ms: int) -> Idempotency | None:

@@ -10,9 +10,10 @@ from shared.domain.memory import HIGH_LEVEL, RAW, REFLECTION, Memory
 from shared.domain.sizes import ROWS_BYTES, wire_bytes
 from shared.domain.text import est_tokens, is_blank
 from shared.domain.times import to_text
+from shared.ports.telemetry import RETRIEVALS
 from shared.usecases import metered
 from shared.usecases.models import chosen_model
-from shared.usecases.search import Found, filters_for, found
+from shared.usecases.search import Found, debt_with, filters_for, found
 from shared.usecases.services import Answer, Caller, Services
 
 DENSITY: Final = {"low": 10, "default": 30, "high": 60, "xhigh": 120}
@@ -34,20 +35,21 @@ def prepare(
     """`messages` are (role, text), oldest first. Only rows that match are shown. Raises as search does."""
     limit = DENSITY[density] if context_limit is None else context_limit
     query = query_from(messages)
-    rows: list[Found] = []
+    hits: list[Found] = []
     if limit and not is_blank(query):
         hits = found(services, caller, query, filters_for(caller, tiers, importance), limit)
-        rows = [hit for hit in hits if hit.matched]
     else:
         chosen_model(services, caller)
+    rows = [hit for hit in hits if hit.matched]
     shown = _that_fit(rows)
     context = context_text([hit.memory for hit in shown])
     metered.record(services, caller, metering.PREPARE, sum(hit.memory.tokens for hit in shown))
+    services.telemetry.record(RETRIEVALS)
     answer: Answer = {
         "context": context,
         "memories_found": len(shown),
         "tokens": est_tokens(context),
-        "reflection": services.store.debt(caller.vault).block(),
+        "reflection": debt_with(services, caller, hits).block(),
     }
     if len(shown) < len(rows):
         answer["truncated"] = True

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from shared.domain.memory import Memory, VaultRef
-from shared.ports.dead_letters import Task
+from shared.domain.errors import NotFound, StaleEpoch
+from shared.domain.memory import TIERS, Memory, VaultRef
+from shared.domain.times import MAX_MS, MIN_MS
+from shared.ports.dead_letters import Kind, Task
+from shared.ports.store import Change, TimelineQuery
 from shared.usecases.following import follow
 from shared.usecases.indexing import fill_vectors, load_model, update_words
 from shared.usecases.services import Services
@@ -59,6 +62,22 @@ class Redriven:
     foreign: int
 
 
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """Changes that were brought into the index, and those that failed."""
+
+    done: int
+    failed: int
+
+
+class KeptChanges(Protocol):
+    """A change feed that tells which contents have changes."""
+
+    def waiting(self) -> Sequence[VaultRef]: ...
+    def pending(self, vault: VaultRef, limit: int) -> Sequence[Change]: ...
+    def acknowledge(self, vault: VaultRef, changes: Sequence[Change]) -> None: ...
+
+
 def rebuild(services: Services, vault: VaultRef, progress: Progress) -> Rebuilt:
     """Bring every row of the vault into the index by its words and its vectors; what is there already costs little.
 
@@ -96,25 +115,59 @@ def reconcile(services: Services, index: RepairableIndex, vault: VaultRef, progr
             progress("ghosts", ghosts)
     vectors = _fill(services, vault, progress)
     waiting = index.status(vault).without_vector
-    left = len(missing.difference(index.listed(vault))) if missing else 0
+    left = _living(services, vault, missing.difference(index.listed(vault))) if missing else 0
     return Findings(rows, len(missing), ghosts, len(stale - missing), left, vectors, waiting)
 
 
+def _living(services: Services, vault: VaultRef, ids: Iterable[str]) -> int:
+    """How many of these rows the store still has: others may have removed some meanwhile."""
+    return sum(len(services.store.get(vault, page)) for page in _pages(ids))
+
+
+def catch_up(services: Services, changes: KeptChanges, progress: Progress) -> CaughtUp:
+    """Bring everything into the index that the feed still knows of, whoever indexed it elsewhere.
+
+    Costs what changed, where `reconcile` costs all that there is. Each change is tried once. Raises `Unavailable`
+    without the model.
+    """
+    done = failed = 0
+    for vault in changes.waiting():
+        while page := changes.pending(vault, PAGE):
+            tasks = [Task(Kind.INDEX, vault, change.memory_id) for change in page]
+            outcome = follow(services, tasks, 0)
+            changes.acknowledge(vault, page)
+            failed += len(outcome.failed) + len(outcome.given_up)
+            done += len(page)
+            progress("changes", done)
+        try:
+            _fill(services, vault, progress)
+        except (StaleEpoch, NotFound):
+            continue
+    return CaughtUp(max(0, done - failed), failed)
+
+
 def _fill(services: Services, vault: VaultRef, progress: Progress) -> int:
-    """Vectors for all passages that wait; returns how many were made. Raises `Unavailable` without the model."""
-    if not services.index.without_vectors(vault, 1):
+    """Vectors for the passages that wait; returns how many were made. Raises `Unavailable` without the model.
+
+    As many as wait at the beginning: those of a vault that is being written come without end.
+    """
+    waiting = services.index.status(vault).without_vector
+    if not waiting:
         return 0
     load_model(services, vault)
     made = 0
-    while more := fill_vectors(services, vault, VECTORS_AT_ONCE):
+    while made < waiting and (more := fill_vectors(services, vault, VECTORS_AT_ONCE)):
         made += more
         progress("vectors", made)
     return made
 
 
 def _stored(services: Services, vault: VaultRef) -> Iterator[Sequence[Memory]]:
+    """Rows by date, to the one that is the last at the beginning: a vault that is being written has no end."""
+    everything = TimelineQuery(MIN_MS, MAX_MS + 1, frozenset(TIERS), newest_first=True, limit=1)
+    last = [(memory.date_ms, memory.id) for memory in services.store.timeline(vault, everything)]
     after: tuple[int, str] | None = None
-    while page := services.store.export(vault, after, PAGE):
+    while last and (after is None or after < last[0]) and (page := services.store.export(vault, after, PAGE)):
         yield page
         after = page[-1].date_ms, page[-1].id
 

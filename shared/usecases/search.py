@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shared.domain import metering
+from shared.domain.debt import Debt
 from shared.domain.memory import TIERS, Memory
 from shared.domain.sizes import fit
 from shared.ports.search import Filters
+from shared.ports.telemetry import RETRIEVALS
 from shared.usecases import metered
 from shared.usecases.indexing import catch_up
 from shared.usecases.models import chosen_model, meaning_of
@@ -21,9 +23,12 @@ WIDER = 4
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """`debt` is the vault's, as it was read with the row."""
+
     memory: Memory
     score: float
     matched: bool
+    debt: Debt
 
 
 def search(
@@ -41,7 +46,8 @@ def search(
     hits = found(services, caller, query, filters, limit)
     rows, truncated = fit([row_json(hit.memory, hit.score) for hit in hits])
     metered.record(services, caller, metering.SEARCH, sum(hit.memory.tokens for hit in hits[: len(rows)]))
-    answer: Answer = {"memories": rows, "reflection": services.store.debt(caller.vault).block()}
+    services.telemetry.record(RETRIEVALS)
+    answer: Answer = {"memories": rows, "reflection": debt_with(services, caller, hits).block()}
     if truncated:
         answer["truncated"] = True
     return answer
@@ -63,6 +69,11 @@ def found(services: Services, caller: Caller, query: str, filters: Filters, limi
     return rows
 
 
+def debt_with(services: Services, caller: Caller, hits: Sequence[Found]) -> Debt:
+    """The vault's debt: as it was read with the last of the rows, where there are any."""
+    return hits[-1].debt if hits else services.store.debt(caller.vault)
+
+
 def ranked(services: Services, caller: Caller, query: str, filters: Filters, first: int) -> Iterator[Found]:
     """Live rows, best first, until the vault holds no more; the index is asked for `first` of them to begin with.
 
@@ -78,13 +89,15 @@ def ranked(services: Services, caller: Caller, query: str, filters: Filters, fir
         if not seen and meaning.refusal is not None and hits and not any(hit.matched for hit in hits):
             raise meaning.refusal
         fresh = [hit for hit in hits if hit.memory_id not in seen]
-        memories = services.store.get(vault, [hit.memory_id for hit in fresh]) if fresh else {}
+        memories, debt = (
+            services.store.get_with_debt(vault, [hit.memory_id for hit in fresh]) if fresh else ({}, Debt())
+        )
         for hit in fresh:
             seen.add(hit.memory_id)
             # A row that was indexed between two questions may come late with a high score; scores never rise.
             ceiling = round(min(max(hit.score, 0.0), ceiling), 6)
             if hit.memory_id in memories:
-                yield Found(memories[hit.memory_id], ceiling, hit.matched)
+                yield Found(memories[hit.memory_id], ceiling, hit.matched, debt)
         if len(hits) < asked:
             return
         asked *= WIDER

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.domain.batch import LEASE_MS
-from shared.domain.memory import VaultRef
-from shared.ports.clock import Clock, Ids
-from shared.ports.dead_letters import DeadLetters
-from shared.ports.directory import Directory, KeyRecord, VaultRecord
-from shared.ports.store import ChangeFeed, MemoryStore
-from shared.ports.usage import UsageMeter
 
 if TYPE_CHECKING:
+    from shared.domain.memory import VaultRef
+    from shared.ports.clock import Clock, Ids
+    from shared.ports.dead_letters import DeadLetters
+    from shared.ports.directory import Directory, KeyRecord, VaultRecord
     from shared.ports.embedder import Embedder
     from shared.ports.search import SearchIndex
+    from shared.ports.store import ChangeFeed, MemoryStore
+    from shared.ports.telemetry import Telemetry
+    from shared.ports.usage import UsageMeter
 
 Answer = dict[str, object]
 """A JSON object as it goes over the wire."""
@@ -42,6 +43,7 @@ class Services:
     feed: ChangeFeed
     usage: UsageMeter
     dead_letters: DeadLetters
+    telemetry: Telemetry
     clock: Clock
     ids: Ids
     policy: Policy

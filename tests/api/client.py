@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from infra.local.gateway import Gateway
+from infra.local.gateway import Headers, Response
 from shared.usecases.services import Services
 
 ALL = "mk_everything-allowed"
@@ -34,8 +34,14 @@ class Answer:
         return [each["field"] for each in self.json.get("details", [])]
 
 
+class Answering(Protocol):
+    """The gateway in this process, or one over HTTP."""
+
+    def handle(self, method: str, path: str, query: str, headers: Headers, body: bytes) -> Response: ...
+
+
 class Client:
-    def __init__(self, gateway: Gateway, services: Services, key: str | None = ALL) -> None:
+    def __init__(self, gateway: Answering, services: Services, key: str | None = ALL) -> None:
         self.gateway = gateway
         self.services = services
         self.key = key

@@ -123,6 +123,7 @@ def test_a_search_that_was_overtaken_takes_no_vectors_away(
     assert hits(client, "heron", 2) == before
 
 
+@pytest.mark.slow
 @EMBEDDED_ONLY
 def test_a_crowd_on_several_vaults_loses_nothing_and_sees_no_fault(backend: bootstrap.Embedded) -> None:
     worker = Worker(backend.services)

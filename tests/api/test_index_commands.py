@@ -167,6 +167,23 @@ def test_contents_that_no_vault_has_any_more_are_removed(
         assert "no vault has any more: 0\n" in capsys.readouterr().out
 
 
+def test_where_all_is_well_there_is_little_to_do(
+    client: Client, backend: Embedded | Aws, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.ingest(*TEXTS)
+    before = answers(client)
+    for name in ("create", "drop-old", "catch-up"):
+        assert command(name, backend) == 0
+    said = capsys.readouterr().out
+    if isinstance(backend, Aws):
+        assert re.search(r"^ready: \S+-hashed-64-64-v1-\d+$", said, re.MULTILINE)
+        assert "dropped" not in said
+        assert "3 changes brought in, 0 failed" in said
+    else:
+        assert said.count("there is nothing to") == 3
+    assert answers(client) == before
+
+
 @EMBEDDED_ONLY
 def test_the_program_speaks_plainly(
     tmp_path: Path, backend: Embedded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -182,6 +199,7 @@ def test_the_program_speaks_plainly(
     assert main(["reconcile", "--all"]) == 0
     assert "3 rows, 0 were missing" in capsys.readouterr().out
     assert main(["create"]) == 0
+    assert main(["drop-old", "--newer"]) == 0
     assert main(["rebuild", "--vault", "0b0f9c3e-4f6e-4b1c-9f6f-2a55a1a50c11"]) == 2
     assert "stopped: " in capsys.readouterr().err
     # Somebody else has it open.

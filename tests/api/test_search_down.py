@@ -138,7 +138,7 @@ def test_a_missing_or_older_index_names_the_command(client: Client, backend: Aws
         client.ingest("a heron on the weir")
         answer = client.post(SEARCH, {"query": "heron"})
         assert is_503(answer)
-        assert "python -m infra.index create" in answer.json["error"]
+        assert "python -m infra.index rebuild" in answer.json["error"]
         assert len(client.export()) == 1
     finally:
         if layout is not None:

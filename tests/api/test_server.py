@@ -117,13 +117,21 @@ def test_ctrl_c_finishes_open_requests(server: Running, tmp_path: Path) -> None:
 
 
 def test_a_second_server_on_the_folder_stops_and_says_why(server: Running, tmp_path: Path) -> None:
-    for module in ("infra.local.server", "infra.local.admin_key"):
+    for module in ("infra.local.server", "infra.admin_key"):
         second = run(module, STRATA_DATA=str(tmp_path / "data"))
         out, err = second.communicate(timeout=60)
         assert (second.returncode, out) == (2, "")
         assert "in use" in err
         assert str(tmp_path / "data") in err
         assert "Traceback" not in err
+
+
+def test_a_server_of_the_embedded_back_end_serves_no_other(tmp_path: Path) -> None:
+    aws = {"STRATA_BACKEND": "aws", "STRATA_TABLE": "memories", "STRATA_SEARCH_URL": "http://127.0.0.1:1"}
+    out, err = run("infra.local.server", STRATA_DATA=str(tmp_path), **aws).communicate(timeout=60)
+    assert out == ""
+    assert "STRATA_BACKEND='aws' is not served here: `make serve-aws`" in err
+    assert "Traceback" not in err
 
 
 def test_a_taken_port_is_named(tmp_path: Path) -> None:
@@ -150,7 +158,7 @@ def test_what_cannot_start_says_why(name: str, value: str, tmp_path: Path) -> No
 
 def test_a_first_admin_key_opens_a_vault_where_keys_are_not_made_on_sight(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
-    made = run("infra.local.admin_key", "me", STRATA_DATA=data).communicate(timeout=60)[0]
+    made = run("infra.admin_key", "me", STRATA_DATA=data).communicate(timeout=60)[0]
     assert re.fullmatch(r"mk_[A-Za-z0-9_-]{32}\n", made)
     running = start(tmp_path / "data", STRATA_AUTO_PROVISION_KEYS="0")
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.bench.report import Row, page, printed
 
-NAMES = ("pools", "ingest", "search", "disk", "memory", "dynamodb", "opensearch")
+NAMES = ("pools", "ingest", "search", "disk", "memory", "dynamodb", "opensearch", "cold")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
 

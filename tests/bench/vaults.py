@@ -20,6 +20,7 @@ from shared.adapters.sqlite.outbox import Outbox
 from shared.adapters.sqlite.store import SqliteStore
 from shared.adapters.system.clock import RandomIds, SystemClock
 from shared.adapters.system.letters import MemoryLetters
+from shared.adapters.system.telemetry import Silent
 from shared.domain.keys import SCOPES
 from shared.domain.memory import Memory, VaultRef
 from shared.domain.text import est_tokens
@@ -111,6 +112,7 @@ class Bench:
             feed=outbox,
             usage=self._usage,
             dead_letters=MemoryLetters(),
+            telemetry=Silent(),
             clock=clock,
             ids=self.ids,
             policy=Policy(default_model=embedder.name),

@@ -169,6 +169,9 @@ class ModelStore:
         rows = self._read(vault).rows
         return {i: rows[i] for i in ids if i in rows}
 
+    def get_with_debt(self, vault: VaultRef, ids: Sequence[str]) -> tuple[dict[str, Memory], Debt]:
+        return self.get(vault, ids), self.debt(vault)
+
     def checkout(self, vault: VaultRef, tier: int, budget: Budget, lease: Lease) -> CheckedOut | NothingFree:
         content = self._write(vault)
         for batch in content.open_batches(tier):

@@ -52,13 +52,13 @@ def test_the_requests_of_an_ingest(messages: int, requests: int, items: int) -> 
 
 
 @pytest.mark.parametrize("hits", [1, 10, 50])
-def test_the_rows_of_a_search_are_one_read(hits: int) -> None:
+def test_the_rows_of_a_search_and_the_debt_are_one_read(hits: int) -> None:
     counted = Counted()
     rows = counted.rows(60)
     counted.ingest(rows, 60)
     counted.spent()
-    found = counted.store.get(counted.vault, [row.id for row in rows[:hits]])
-    assert list(found.values()) == rows[:hits]
+    found, debt = counted.store.get_with_debt(counted.vault, [row.id for row in rows[:hits]])
+    assert (list(found.values()), debt.raw_units) == (rows[:hits], 60)
     assert [request.op for request in counted.spent()] == ["batch_get_item"]
 
 

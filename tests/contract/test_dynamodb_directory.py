@@ -93,26 +93,65 @@ def test_a_disabled_key_leaves_both_listings(directory: DynamoDirectory, rig: Dy
     assert left == []
 
 
-def test_a_use_is_written_once_a_minute_and_never_backwards(directory: DynamoDirectory, memory: MemoryTable) -> None:
+def test_a_use_is_written_once_an_hour_and_never_backwards(directory: DynamoDirectory, memory: MemoryTable) -> None:
     memory.log.clear()
-    for second in range(0, 120, 10):
-        directory.touch("k1", NOW + second * 1000)
+    for minute in range(0, 120, 5):
+        directory.touch("k1", NOW + minute * MINUTE)
     directory.touch("never seen", NOW)
     assert requests(memory) == ["update_item"] * 2
     opened = directory.open(KEY.key_hash)
     assert opened is not None
-    assert opened[0].last_used_ms == NOW + MINUTE
+    assert opened[0].last_used_ms == NOW + 60 * MINUTE
 
 
-def test_another_process_knows_when_a_key_was_used(
+def test_all_processes_together_write_a_use_once_an_hour(
     rig: DynamoRig, directory: DynamoDirectory, memory: MemoryTable
 ) -> None:
-    directory.touch("k1", NOW)
     other = DynamoDirectory(rig.table)
     other.open(KEY.key_hash)
+    directory.touch("k1", NOW)
+    directory.touch("k1", NOW + 60 * MINUTE)
+    other.open(KEY.key_hash)
     memory.log.clear()
-    other.touch("k1", NOW + MINUTE - 1)
+    other.touch("k1", NOW + 119 * MINUTE)
     assert memory.log == []
+    other.touch("k1", NOW + 120 * MINUTE)
+    assert requests(memory) == ["update_item"]
+
+
+def test_the_model_of_an_opened_vault_is_not_read_again(directory: DynamoDirectory, memory: MemoryTable) -> None:
+    first = VaultRef("v1", 1)
+    assert directory.model(first) is None
+    directory.bind_model(first, "a")
+    directory.open(KEY.key_hash)
+    memory.log.clear()
+    assert directory.model(first) == "a"
+    assert memory.log == []
+
+
+def test_a_model_that_another_process_unbound_is_not_the_next_epochs(
+    rig: DynamoRig, directory: DynamoDirectory
+) -> None:
+    directory.bind_model(VaultRef("v1", 1), "a")
+    directory.open(KEY.key_hash)
+    other = DynamoDirectory(rig.table)
+    following = VaultRef("v1", other.next_epoch("v1", unbind=True))
+    assert directory.model(following) is None
+    other.bind_model(following, "b")
+    assert directory.model(following) == "b"
+
+
+def test_the_model_of_a_cancelled_import_is_not_that_of_the_epoch_with_its_number(
+    rig: DynamoRig, directory: DynamoDirectory
+) -> None:
+    importing = VaultRef("v1", directory.open_import(VaultRef("v1", 1)))
+    directory.bind_model(importing, "a")
+    assert directory.model(importing) == "a"
+    other = DynamoDirectory(rig.table)
+    other.cancel_import(VaultRef("v1", 1), importing.epoch)
+    assert other.next_epoch("v1", unbind=True) == importing.epoch
+    other.bind_model(importing, "b")
+    assert directory.model(importing) == "b"
 
 
 def test_a_use_that_cannot_be_noted_fails_nothing(

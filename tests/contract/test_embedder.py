@@ -64,6 +64,7 @@ def test_a_text_is_the_best_answer_to_itself(embedder: Embedder) -> None:
     assert np.argmax(queries @ documents.T, axis=1).tolist() == list(range(len(MEANT)))
 
 
+@pytest.mark.slow
 def test_many_texts_keep_their_order(embedder: Embedder) -> None:
     texts = [f"note {number} about subject {number * 7}" for number in range(230)]
     vectors = embedder.embed_documents(texts)
@@ -72,6 +73,7 @@ def test_many_texts_keep_their_order(embedder: Embedder) -> None:
         assert np.array_equal(vectors[number], embedder.embed_documents([texts[number]])[0])
 
 
+@pytest.mark.slow
 def test_long_texts_are_embedded_in_parts(embedder: Embedder) -> None:
     texts = [f"{number} " + "long " * 400 for number in range(70)]
     vectors = embedder.embed_documents(texts)

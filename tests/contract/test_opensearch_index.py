@@ -7,14 +7,13 @@ import random
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from shared.adapters.opensearch import maintain, mapping, reading
 from shared.adapters.opensearch.documents import content
-from shared.adapters.opensearch.transport import CREATE, Json, RowsRefused, Transport
+from shared.adapters.opensearch.transport import CREATE, FILL, Json, RowsRefused, Transport
 from shared.domain.errors import Unavailable
 from shared.domain.memory import Covers, Memory, VaultRef
 from shared.ports.search import Filters, Hit
@@ -293,14 +292,18 @@ def test_another_model_is_built_beside_and_an_index_takes_over(
 
 def test_an_index_of_another_layout_is_refused_and_replaced(rig: OpenSearchRig, vault: VaultRef) -> None:
     rig.model = ("older", 4)
-    body: dict[str, Any] = mapping.body(4)
-    body["mappings"]["_meta"] = {"strata_layout": mapping.VERSION - 1}
     alias = mapping.alias(*rig.model, PREFIX)
-    rig.transport.request("PUT", f"/{alias}-old", {**body, "aliases": {alias: {}}})
-    with pytest.raises(Unavailable, match=CREATE) as caught:
-        rig.index.search(vault, "x", None, 1.0, Filters(), 1)
-    assert caught.value.code == "search_unavailable"
-    maintain.create(rig.transport, *rig.model, prefix=PREFIX)
+    older = mapping.body(4, version=mapping.VERSION - 1)
+    rig.transport.request("PUT", f"/{alias}-old", {**older, "aliases": {alias: {}}})
+    for call in (
+        lambda: rig.index.search(vault, "x", None, 1.0, Filters(), 1),
+        lambda: maintain.create(rig.transport, *rig.model, prefix=PREFIX),
+    ):
+        with pytest.raises(Unavailable, match=FILL) as caught:
+            call()
+        assert caught.value.code == "search_unavailable"
+    made = maintain.build_beside(rig.transport, *rig.model, prefix=PREFIX)
+    assert maintain.switch(rig.transport, alias, made) == f"{alias}-old"
     assert rig.index.search(vault, "x", None, 1.0, Filters(), 1) == ()
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from shared.domain.debt import Debt
 from shared.domain.memory import Memory, VaultRef
 from shared.domain.selection import Budget
 from shared.ports.store import MemoryStore, SortKey, TimelineQuery
@@ -92,6 +93,18 @@ def test_get_finds_what_is_there(store: MemoryStore, vault: VaultRef, make: Make
     wanted = [*ids_of(rows[::-1]), make.id(), rows[0].id]
     assert store.get(vault, wanted) == {row.id: row for row in rows}
     assert store.get(vault, []) == {}
+
+
+def test_rows_come_with_the_debt(store: MemoryStore, vault: VaultRef, make: Maker) -> None:
+    rows = [make.raw(tokens=7), make.raw(tokens=5)]
+    assert store.get_with_debt(vault, [rows[0].id]) == ({}, Debt())
+    store.append(vault, rows, None, NOW)
+    assert store.get_with_debt(vault, [rows[1].id, make.id()]) == (
+        {rows[1].id: rows[1]},
+        Debt(raw_units=2, raw_tokens=12),
+    )
+    consolidate(store, vault, make, (4, 6))
+    assert store.get_with_debt(vault, [])[1] == recount(everything(store, vault))
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])

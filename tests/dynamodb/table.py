@@ -14,7 +14,7 @@ from tests.dynamodb.errors import Exceptions, Refused, Unsupported, operation_na
 from tests.dynamodb.faults import Fault, When, fault
 from tests.dynamodb.log import Request
 from tests.dynamodb.operations import PARAMETERS, Operations, Tokens
-from tests.dynamodb.schema import Table, table_from
+from tests.dynamodb.schema import Index, Table, table_from
 from tests.dynamodb.streams import Stream, StreamsClient, arn
 from tests.dynamodb.values import Item, copied_item
 
@@ -137,6 +137,9 @@ class MemoryTable:
         """Copies of all items, by partition and sort key; costs nothing and is in no log."""
         with self._lock:
             return [copied_item(item) for item in self._table(table).items()]
+
+    def indexes(self, table: str) -> list[Index]:
+        return list(self._table(table).indexes.values())
 
     def _call(self, op: str, params: dict[str, Any]) -> dict[str, Any]:
         unknown = params.keys() - PARAMETERS[op]

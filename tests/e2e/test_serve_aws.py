@@ -77,7 +77,7 @@ def test_a_vault_lives_on_it_and_everything_ends_with_it(tmp_path: Path, key: st
         # What operators run beside it, by the same settings.
         chosen = settings | {"STRATA_BACKEND": "aws", "STRATA_TABLE": table, "STRATA_SEARCH_URL": search}
         chosen["STRATA_AWS_ENDPOINT"] = endpoint
-        made = run("infra.local.admin_key", "operator", **chosen).strip()
+        made = run("infra.admin_key", "operator", **chosen).strip()
         keys = httpx.get(f"{server.url}/v1/keys", headers={"Authorization": f"Bearer {made}"})
         assert [each["name"] for each in keys.json()["keys"]] == ["operator"]
         assert "3 rows, 0 were missing" in run("infra.index", "reconcile", **chosen)

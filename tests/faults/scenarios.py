@@ -44,7 +44,8 @@ class Scenario:
 
     `again` is what the caller does after a failure, if that is safe; its answer need only be the `same`. Without one
     a failed verb has happened or not. `returns` says that the content is then what an undisturbed verb leaves.
-    `small` are limits of the adapter, lowered so that little data takes many steps. A `quiet` verb raises nothing.
+    `small` are limits of the adapter, lowered so that little data takes many steps. A `quiet` verb raises nothing. A
+    `losable` one may be lost with its answer, and never happens twice.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Scenario:
     returns: bool = True
     small: Mapping[str, int] = field(default_factory=dict)
     quiet: bool = False
+    losable: bool = False
     reads: bool = False
 
 
@@ -285,7 +287,7 @@ MOVING = [
     Scenario("note a purge", lambda site: site.directory.purged(site.vault.vault_id, 2), (known, bump),
              again=lambda site: site.directory.purged(site.vault.vault_id, 2)),
     Scenario("record a use", lambda site: site.usage.record(site.vault.vault_id, "2026-01-01", "search", 5, 1),
-             quiet=True),
+             quiet=True, losable=True),
     Scenario("read the use", lambda site: site.usage.read(site.vault.vault_id, "2026-01-01", "2026-01-02"),
              (lambda site: site.usage.record(site.vault.vault_id, "2026-01-01", "search", 5, 1),)),
 ]  # fmt: skip

@@ -99,6 +99,17 @@ def test_a_missing_index_names_the_command(play: Play) -> None:
         transport.mget("strata-x-1", "vault", ["1"], [])
 
 
+def test_documents_of_a_shard_that_is_not_ready_are_asked_for_again(play: Play) -> None:
+    moving = {"docs": [{"_id": "1", "error": {"type": "illegal_index_shard_state_exception"}}]}
+    transport, network = play(moving, {"docs": [{"_id": "1", "found": True}, {"_id": "2", "found": False}]})
+    assert transport.mget("x", "vault", ["1", "2"], []) == [{"_id": "1", "found": True}]
+    assert len(network.sent) == 2
+    transport, _ = play(*[moving] * 3)
+    with pytest.raises(Unavailable) as caught:
+        transport.mget("x", "vault", ["1"], [])
+    assert "infra.index" not in caught.value.message
+
+
 def test_half_an_answer_is_none(play: Play) -> None:
     for half in ({"timed_out": True, "_shards": {"failed": 0}}, {"timed_out": False, "_shards": {"failed": 1}}):
         transport, _ = play(half)

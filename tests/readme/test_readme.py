@@ -126,7 +126,7 @@ def test_read_only_key(server: Server, tmp_path: Path) -> None:
     assert [row["content"] for row in exported(server, minted["key"])] == ["The first fact."]
     refused = httpx.post(f"{server.url}/v1/memory/consolidate/checkout", headers=reader, json={"tier": 1})
     assert (refused.status_code, refused.json()["code"]) == (403, "insufficient_scope")
-    assert admin.startswith(".venv/bin/python -m infra.local.admin_key")
+    assert admin.startswith(".venv/bin/python -m infra.admin_key")
 
 
 def test_first_admin_key(tmp_path: Path) -> None:

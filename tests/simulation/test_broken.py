@@ -18,7 +18,14 @@ STAGES: dict[str, tuple[list[Mistake], Callable[[Path], Stage]]] = {
     "dynamodb": (broken_dynamo.MISTAKES, lambda _: DynamoStage()),
 }
 CASES = [
-    pytest.param(mistake, configuration, stage, id=f"{back_end}-{mistake.name}-{configuration}".replace(" ", "-"))
+    pytest.param(
+        mistake,
+        configuration,
+        stage,
+        id=f"{back_end}-{mistake.name}-{configuration}".replace(" ", "-"),
+        # The table's mistakes take longer to find than SQLite's.
+        marks=[pytest.mark.slow] if back_end == "dynamodb" else [],
+    )
     for back_end, (mistakes, stage) in STAGES.items()
     for mistake in mistakes
     for configuration in mistake.shows_in

@@ -44,6 +44,7 @@ def test_many_mixes_on_sqlite(tmp_path: Path, tally: Tally) -> None:
     assert total.commits > 1000
 
 
+@pytest.mark.slow
 def test_a_few_mixes_on_dynamodb(tally: Tally) -> None:
     stage = DynamoStage(7, TROUBLE)
     total = run(stage, range(20), workers=5, calls=16, crashes=2)

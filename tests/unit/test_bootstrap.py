@@ -11,6 +11,7 @@ import pytest
 
 from shared.adapters.dynamodb.layout import SCHEMA
 from shared.bootstrap.aws import Aws
+from shared.bootstrap.session import aws_session
 from shared.domain.errors import Unavailable
 from shared.ports.directory import KeyRecord
 from shared.settings import load
@@ -72,3 +73,23 @@ def test_a_vault_of_a_model_that_is_not_offered_says_what_to_set() -> None:
         backend.model(vault)
     assert refused.value.code == "embedding_unavailable"
     assert "STRATA_EMBEDDER=minilm-l6-v2" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("variables", "region"),
+    [
+        ({"AWS_REGION": "eu-west-1"}, "eu-west-1"),
+        ({"AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-2"),
+        ({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-1"),
+        ({}, None),
+    ],
+)
+def test_the_region_is_known_by_either_variable(
+    variables: dict[str, str], region: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert aws_session().get_config_variable("region") == region

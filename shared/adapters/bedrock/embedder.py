@@ -32,7 +32,7 @@ PASSING_STATUS = (408, 424, 429)
 
 
 class RuntimeClient(Protocol):
-    """What is used of boto3's ``bedrock-runtime`` client, which threads may share."""
+    """What is used of botocore's ``bedrock-runtime`` client, which threads may share."""
 
     def invoke_model(self, **request: str) -> Mapping[str, Any]: ...
 
@@ -138,8 +138,8 @@ def bedrock_embedder(name: str, region: str | None = None, model_id: str | None 
 
     def connect(read_timeout_s: float) -> RuntimeClient:
         # Imported here: a process that never embeds does not pay for it.
-        import boto3
         from botocore.config import Config
+        from botocore.session import get_session
 
         config = Config(
             connect_timeout=CONNECT_TIMEOUT_S,
@@ -147,7 +147,7 @@ def bedrock_embedder(name: str, region: str | None = None, model_id: str | None 
             retries={"total_max_attempts": 1},
             max_pool_connections=CALLS_AT_ONCE,
         )
-        client: RuntimeClient = boto3.session.Session().client("bedrock-runtime", region_name=region, config=config)
+        client: RuntimeClient = get_session().create_client("bedrock-runtime", region_name=region, config=config)
         return client
 
     return BedrockEmbedder(model_named(name), connect, model_id)

@@ -24,10 +24,12 @@ from shared.domain.errors import NotFound, StrataError
 from shared.domain.memory import VaultRef
 from shared.ports.directory import KeyRecord, VaultRecord
 
-TOUCH_EVERY_MS = 60_000
-KNOWN_KEYS = 10_000
+TOUCH_EVERY_MS = 3_600_000
+"""A use that is noted is a write that is paid for, beside the request's own."""
+KNOWN = 10_000
+"""Keys, and bindings of vaults, that a process remembers."""
 FIRST_EPOCH = 1
-log = logging.getLogger(__name__)
+log = logging.getLogger("strata.dynamodb")
 
 
 def record_key(key_hash: str) -> Key:
@@ -53,6 +55,7 @@ class DynamoDirectory:
         self._table = table
         # By key id: the key's hash, and when a use was noted last.
         self._known: dict[str, tuple[str, int]] = {}
+        self._bound: dict[VaultRef, str] = {}
 
     def open(self, key_hash: str) -> tuple[KeyRecord, VaultRecord] | None:
         item = self._table.get(record_key(key_hash))
@@ -63,7 +66,24 @@ class DynamoDirectory:
         return key, self.vault(key.vault_id)
 
     def vault(self, vault_id: str) -> VaultRecord:
-        return _vault(vault_id, self._vault_item(vault_id))
+        record = _vault(vault_id, self._vault_item(vault_id))
+        # Not that of an open import: when it is cancelled, its number may come again with another model.
+        if record.model is not None:
+            self._bind(record.ref, record.model)
+        return record
+
+    def model(self, vault: VaultRef) -> str | None:
+        """The model that a vault is bound to; None as long as there is none. Raises `NotFound`.
+
+        A vault keeps it for as long as its epoch lasts, and no epoch comes back: what was read once is not read again.
+        """
+        known = self._bound.get(vault)
+        return self.vault(vault.vault_id).model if known is None else known
+
+    def _bind(self, vault: VaultRef, model: str) -> None:
+        if len(self._bound) >= KNOWN and vault not in self._bound:
+            self._bound.clear()
+        self._bound[vault] = model
 
     def _vault_item(self, vault_id: str) -> Item:
         item = self._table.get(vault_key(vault_id))
@@ -126,13 +146,15 @@ class DynamoDirectory:
         except ConditionFailed:
             return
         except StrataError as error:
-            log.warning("the use of a key was not noted: %s", error.message)
+            log.warning("the use of a key was not noted: %s", error.code)
 
     def _know(self, key: KeyRecord) -> None:
-        if key.key_id not in self._known:
-            if len(self._known) >= KNOWN_KEYS:
-                self._known.clear()
-            self._known[key.key_id] = (key.key_hash, key.last_used_ms or 0)
+        known = self._known.get(key.key_id)
+        if known is None and len(self._known) >= KNOWN:
+            self._known.clear()
+        # Another process may have noted a use since.
+        noted = max(key.last_used_ms or 0, 0 if known is None else known[1])
+        self._known[key.key_id] = (key.key_hash, noted)
 
     def bind_model(self, vault: VaultRef, model: str) -> str:
         change = "SET #model = if_not_exists(#model, :model)"

@@ -168,11 +168,12 @@ class ReadVerbs(ConsolidationVerbs):
     def _rows(self, vault: VaultRef, ids: Iterator[str], limit: int) -> tuple[Memory, ...]:
         """The first `limit` of the rows that are there. Raises `StaleEpoch`."""
         found: list[Memory] = []
+        chunk = list(islice(ids, limit))
         while True:
-            chunk = list(islice(ids, limit - len(found)))
             rows = self.get(vault, chunk)
             found += [rows[name] for name in chunk if name in rows]
-            if len(found) >= limit or not chunk:
+            chunk = list(islice(ids, limit - len(found)))
+            if not chunk:
                 return tuple(found)
 
     def _settled(self, vault: VaultRef, batch_ids: Sequence[str]) -> dict[str, Item]:

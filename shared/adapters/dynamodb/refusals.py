@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from shared.adapters.dynamodb.values import Item, from_item
 from shared.domain.errors import StrataError, Unavailable, VaultFull
@@ -13,12 +13,14 @@ BUSY = "busy"
 CONDITION = "ConditionalCheckFailed"
 CONFLICT = "TransactionConflict"
 FULL = ("ItemCollectionSizeLimitExceeded", "ItemCollectionSizeLimitExceededException")
-AGAIN = frozenset((
+UNDONE = frozenset((
     CONFLICT, "TransactionConflictException", "TransactionInProgressException", "ThrottlingException",
     "ThrottlingError", "Throttling", "ProvisionedThroughputExceededException", "ProvisionedThroughputExceeded",
-    "RequestLimitExceeded", "LimitExceededException", "InternalServerError", "InternalFailure", "ServiceUnavailable",
+    "RequestLimitExceeded", "LimitExceededException",
 ))  # fmt: skip
-"""What DynamoDB says when the same request can succeed a moment later."""
+"""What DynamoDB says when it did nothing and the same request can succeed a moment later."""
+AGAIN = UNDONE | {"InternalServerError", "InternalFailure", "ServiceUnavailable"}
+"""The same, and what it says when it may have done what was asked."""
 SERVER_FAILED = 500
 BUSY_SECONDS = 3
 
@@ -65,6 +67,13 @@ def refusal(error: ClientError) -> StrataError:
         hint="Check the table's name, its region and the permissions of this function.",
         retry_after=30,
     ) from error
+
+
+def undone(error: ClientError | BotoCoreError) -> bool:
+    """Whether the request surely had no effect: it was turned away, or never reached the table."""
+    if isinstance(error, ClientError):
+        return all(code == "None" or code in UNDONE for code in _codes(error)[1])
+    return isinstance(error, (ConnectTimeoutError, EndpointConnectionError))
 
 
 def busy() -> Unavailable:

@@ -87,16 +87,22 @@ class RowVerbs:
         return 0 if item is None else int(item["seq"])
 
     def get(self, vault: VaultRef, ids: Sequence[str]) -> dict[str, Memory]:
-        items = self._with_counters(vault, ids)
-        return {memory.id: memory for memory in map(to_memory, items.values())}
+        return self.get_with_debt(vault, ids)[0]
 
-    def _with_counters(self, vault: VaultRef, ids: Sequence[str], attributes: Sequence[str] = ()) -> dict[str, Item]:
-        """The rows that exist, by sort key. Raises `StaleEpoch` for a content that was dropped."""
+    def get_with_debt(self, vault: VaultRef, ids: Sequence[str]) -> tuple[dict[str, Memory], Debt]:
+        items, counters = self._with_counters(vault, ids)
+        return {memory.id: memory for memory in map(to_memory, items.values())}, to_debt(counters)
+
+    def _with_counters(
+        self, vault: VaultRef, ids: Sequence[str], attributes: Sequence[str] = ()
+    ) -> tuple[dict[str, Item], Item | None]:
+        """The rows that exist, by sort key, and the counters. Raises `StaleEpoch` for a content that was dropped."""
         wanted = [*attributes, "sealed"] if attributes else ()
         keys = [counters_key(vault), *(memory_key(vault, memory_id) for memory_id in ids)]
         items = self._table.get_all(keys, wanted)
-        check_readable(items.pop("D", None))
-        return items
+        counters = items.pop("D", None)
+        check_readable(counters)
+        return items, counters
 
     def delete(self, vault: VaultRef, ids: Sequence[str], now_ms: int) -> Deleted:
         gone: list[tuple[str, int]] = []
@@ -113,7 +119,7 @@ class RowVerbs:
     def _delete_chunk(self, vault: VaultRef, ids: Sequence[str]) -> dict[str, int]:
         """The tokens of the rows removed, by id."""
         for _ in self._table.rounds():
-            items = self._with_counters(vault, ids, ("t", "k", "i", "by"))
+            items, _ = self._with_counters(vault, ids, ("t", "k", "i", "by"))
             if not items:
                 break
             if len(items) > 1 and sum(map(weight, items.values())) > MAX_BYTES:

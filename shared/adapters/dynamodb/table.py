@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.adapters.dynamodb.refusals import BUSY, busy, failed_conditions, refusal, unreachable
+from shared.adapters.dynamodb.refusals import BUSY, busy, failed_conditions, refusal, undone, unreachable
 from shared.adapters.dynamodb.values import Item, Key, Wire, from_item, key_of, named, valued
 
 MAX_OPERATIONS = 100
@@ -212,6 +212,10 @@ class Table:
         answer = self._send("update_item", **request, ReturnValues="ALL_NEW")
         return from_item(answer.get("Attributes", {}))
 
+    def add(self, operation: Wire) -> None:
+        """A single update that is not safe to repeat: done at most once, even where this raises."""
+        self._call("update_item", at_most_once=True, TableName=self.name, **operation["Update"])
+
     def delete_all(self, keys: Sequence[Key]) -> None:
         """Remove items without conditions; those that are gone already are no failure."""
         iterator = iter(keys)
@@ -233,7 +237,7 @@ class Table:
     def _send(self, operation: str, **request: Any) -> Wire:
         return self._call(operation, TableName=self.name, **request)
 
-    def _call(self, operation: str, insist: bool = True, **request: Any) -> Wire:
+    def _call(self, operation: str, insist: bool = True, at_most_once: bool = False, **request: Any) -> Wire:
         pauses: dict[str, Iterator[None]] = {}
         while True:
             try:
@@ -243,10 +247,12 @@ class Table:
                 failed = failed_conditions(error, insist)
                 if failed is not None:
                     raise ConditionFailed(*failed) from error
-                failure = refusal(error)
+                failure, certain = refusal(error), undone(error)
             except BotoCoreError as error:
-                # The request may have been carried out: writes are named or safe to repeat.
-                failure = unreachable(error)
+                failure, certain = unreachable(error), undone(error)
+            if at_most_once and not certain:
+                raise failure
+            # It may have been carried out: all other writes are named or safe to repeat.
             running = pauses.setdefault(failure.code, self._patience(failure.code).pauses())
             if next(running, failure) is failure:
                 raise failure

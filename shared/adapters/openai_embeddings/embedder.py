@@ -29,6 +29,7 @@ CALL_BYTES = 100_000
 TEXT_BYTES = 2048
 RETRY_AFTER_S = 5
 PASSING_STATUS = (408, 409, 425, 429)
+REFUSED_STATUS = 401
 _WORD = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
@@ -40,14 +41,33 @@ class Pool(Protocol):
     def clear(self) -> None: ...
 
 
-class OpenAiEmbedder:
-    """Makes no difference between documents and queries."""
+class Token(Protocol):
+    """A bearer token that may be replaced while the process runs. Threads share it."""
 
-    def __init__(self, endpoint: Endpoint, pool: Pool | None = None, patience: Patience | None = None) -> None:
+    def current(self) -> str:
+        """Raises `Unavailable`."""
+        ...
+
+    def refused(self, token: str) -> bool:
+        """Tell that `token` was refused; whether there is another one by now."""
+        ...
+
+
+class OpenAiEmbedder:
+    """Makes no difference between documents and queries. A `token` stands in for the endpoint's key."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        pool: Pool | None = None,
+        patience: Patience | None = None,
+        token: Token | None = None,
+    ) -> None:
         self.name = endpoint.name
         self.dimension = endpoint.dimension
         self.noise = endpoint.noise
         self._endpoint = endpoint
+        self._token = token
         self._url = endpoint.url.rstrip("/") + "/embeddings"
         self._pool: Pool = pool or urllib3.PoolManager(maxsize=CALLS_AT_ONCE, block=False)
         self._patience = patience or Patience(time.monotonic, time.sleep, random.random)
@@ -88,13 +108,26 @@ class OpenAiEmbedder:
             raise _unavailable(f"gave an answer that cannot be used: {problem}") from problem
 
     def _post(self, content: bytes, left_s: float) -> bytes:
+        until = self._patience.clock() + left_s
+        key = self._endpoint.key if self._token is None else self._token.current()
+        response = self._answer(content, key, until)
+        if response.status == REFUSED_STATUS and self._token is not None and key and self._token.refused(key):
+            response = self._answer(content, self._token.current(), until)
+        if response.status == 200:
+            return response.data
+        if response.status in PASSING_STATUS or response.status >= 500:
+            raise Again(f"status {response.status}", asked_wait(response.headers.get("Retry-After")))
+        raise _unavailable(f"refused the request with status {response.status}{_reason(response.data)}")
+
+    def _answer(self, content: bytes, key: str | None, until: float) -> urllib3.BaseHTTPResponse:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self._endpoint.key:
-            headers["Authorization"] = f"Bearer {self._endpoint.key}"
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        left_s = until - self._patience.clock()
         seconds = max(0.05, min(left_s, CALL_S))
         timeout = urllib3.Timeout(connect=min(seconds, CONNECT_TIMEOUT_S), read=seconds)
         try:
-            response = self._pool.request(
+            return self._pool.request(
                 "POST", self._url, body=content, headers=headers, timeout=timeout, retries=False, redirect=False
             )
         except (
@@ -104,11 +137,6 @@ class OpenAiEmbedder:
         ) as error:
             # Only the kind: the error's own text names the address.
             raise Again(type(error).__name__) from error
-        if response.status == 200:
-            return response.data
-        if response.status in PASSING_STATUS or response.status >= 500:
-            raise Again(f"status {response.status}", asked_wait(response.headers.get("Retry-After")))
-        raise _unavailable(f"refused the request with status {response.status}{_reason(response.data)}")
 
 
 def _rows(answer: object) -> object:
@@ -141,6 +169,6 @@ def _unavailable(problem: str, asked_s: float | None = None) -> Unavailable:
     )
 
 
-def openai_embedder(endpoint: Endpoint) -> OpenAiEmbedder:
+def openai_embedder(endpoint: Endpoint, token: Token | None = None) -> OpenAiEmbedder:
     """The embedder of an endpoint, with connections of its own."""
-    return OpenAiEmbedder(endpoint)
+    return OpenAiEmbedder(endpoint, token=token)

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +37,8 @@ class Document:
         return f'{{"seq":{seq},"digest":"{self.digest}",{self.source[1:]}'
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is read back with a hit."""
+class Facts(NamedTuple):
+    """What is read back with a hit. A search reads a thousand of them, and a tuple is made in a third of the time."""
 
     memory_id: str
     number: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from shared.adapters.opensearch import mapping
 from shared.adapters.opensearch.documents import Key, Numbers, content, document_id, stored_vector
+from shared.adapters.opensearch.layouts import OtherLayouts
 from shared.adapters.opensearch.maintain import forget, listed, usable, waiting_for_vectors
 from shared.adapters.opensearch.reading import Reader
 from shared.adapters.opensearch.transport import Json, Transport
@@ -35,7 +36,8 @@ class OpenSearchIndex:
 
     `model` tells the (name, dimension) that a vault is bound to. With `refresh` every write is seen by the next search;
     without it the index's own interval decides, and the rows of the last minute are found by their words all the same.
-    `prefix` keeps several installations on one domain apart.
+    `prefix` keeps several installations on one domain apart, `version` the layouts of several releases. With `building`
+    it is the index that is to take over.
     """
 
     def __init__(
@@ -46,9 +48,12 @@ class OpenSearchIndex:
         clock_ms: Callable[[], int],
         refresh: bool,
         prefix: str = mapping.PREFIX,
+        version: int = mapping.VERSION,
+        building: bool = False,
     ) -> None:
         self._transport, self._rows, self._model = transport, rows, model
         self._clock_ms, self._refresh, self._prefix = clock_ms, refresh, prefix
+        self._version, self._building = version, building
         self._parts: dict[str, _Part] = {}
 
     def put_words(self, vault: VaultRef, memories: Sequence[Memory]) -> None:
@@ -133,7 +138,7 @@ class OpenSearchIndex:
         return max(0, now_ms - min(unseen)) if unseen else 0
 
     def waiting(self, limit: int) -> tuple[VaultRef, ...]:
-        return waiting_for_vectors(self._transport, self._prefix, limit)
+        return waiting_for_vectors(self._transport, self._prefix, self._version, limit)
 
     def listed(self, vault: VaultRef) -> Iterator[str]:
         return (row.memory_id for row in listed(self._transport, self._part(vault).name, vault))
@@ -150,15 +155,18 @@ class OpenSearchIndex:
     def _part(self, vault: VaultRef) -> _Part:
         """Raises `Unavailable` when the model's index is missing or of another layout."""
         model, dimension = self._model(vault)
-        name = mapping.alias(model, dimension, self._prefix)
+        name = mapping.alias(model, dimension, self._prefix, self._version)
+        if self._building:
+            name = mapping.building(name)
         part = self._parts.get(name)
         if part is None:
-            usable(self._transport, name)
+            usable(self._transport, name, self._version)
+            others = OtherLayouts(self._transport, model, dimension, self._prefix, self._version)
             part = _Part(
                 name,
                 dimension,
                 Reader(self._transport, self._rows, name),
-                Writer(self._transport, self._rows, name, self._refresh),
+                Writer(self._transport, self._rows, name, self._refresh, others),
             )
             self._parts[name] = part
         return part

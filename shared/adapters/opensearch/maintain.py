@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from shared.adapters.opensearch import mapping
 from shared.adapters.opensearch.documents import content, vault_of
-from shared.adapters.opensearch.transport import CREATE, FILL, Json, Rejected, Transport, not_created, unavailable
-from shared.domain.errors import Unavailable
+from shared.adapters.opensearch.transport import FILL, Json, Rejected, Transport, not_created, unavailable
 from shared.domain.memory import VaultRef
 
 PAGE = 1_000
+MOST_BUILDS = 10_000
+READY_S = 8
+"""Less than a transport waits for an answer."""
 NEVER_AGAIN = 2**62
 """A version above every change counter: what is removed with it stays removed against every late write."""
 
@@ -29,7 +31,7 @@ class Listed:
     version: int
 
 
-def usable(transport: Transport, alias: str) -> None:
+def usable(transport: Transport, alias: str, version: int = mapping.VERSION) -> None:
     """Raises `Unavailable` unless the alias stands for one index of this layout."""
     try:
         found = transport.request("GET", f"/{alias}/_mapping")
@@ -38,14 +40,11 @@ def usable(transport: Transport, alias: str) -> None:
             raise not_created(alias) from error
         raise unavailable(f"refused a request ({error.status} {error.kind})") from error
     if len(found) != 1:
-        raise unavailable(f"has {len(found)} indexes behind {alias}; one must be chosen, see `{CREATE}`")
+        raise unavailable(f"has {len(found)} indexes behind {alias}; one must be chosen, see `{FILL}`")
     (held,) = found.values()
     layout = held["mappings"].get("_meta", {}).get("strata_layout")
-    if layout != mapping.VERSION:
-        raise unavailable(
-            f"has an index {alias} of layout {layout}, and layout {mapping.VERSION} is needed: run `{CREATE}` for a new"
-            f" installation, `{FILL}` for one with rows"
-        )
+    if layout != version:
+        raise unavailable(f"has an index {alias} of layout {layout}, and layout {version} is needed: run `{FILL}`")
 
 
 def behind(transport: Transport, alias: str) -> str | None:
@@ -60,49 +59,82 @@ def behind(transport: Transport, alias: str) -> str | None:
 
 
 def create(
-    transport: Transport, model: str, dimension: int, prefix: str = mapping.PREFIX, shards: int = 1, replicas: int = 0
+    transport: Transport,
+    model: str,
+    dimension: int,
+    prefix: str = mapping.PREFIX,
+    shards: int = 1,
+    replicas: int = 0,
+    version: int = mapping.VERSION,
 ) -> str:
-    """Make sure that a model has a usable index; returns its own name. Changes nothing when it has one.
+    """Make sure that a model has an index of this layout, an empty one where it has none; returns its own name.
 
-    Where the one in use has another layout, a new and empty one takes over; it is to be filled from the table.
+    Several may do so at once. Whether an empty one may serve is for the caller to know.
     """
-    alias = mapping.alias(model, dimension, prefix)
-    current = behind(transport, alias)
-    if current is not None:
-        try:
-            usable(transport, alias)
-        except Unavailable:
-            current = None
-    if current is not None:
-        return current
-    made = build_beside(transport, model, dimension, prefix, shards, replicas)
-    switch(transport, alias, made)
+    alias = mapping.alias(model, dimension, prefix, version)
+    made = _made(transport, alias, alias, mapping.body(dimension, shards, replicas, version))
+    usable(transport, alias, version)
     return made
 
 
 def build_beside(
-    transport: Transport, model: str, dimension: int, prefix: str = mapping.PREFIX, shards: int = 1, replicas: int = 0
+    transport: Transport,
+    model: str,
+    dimension: int,
+    prefix: str = mapping.PREFIX,
+    shards: int = 1,
+    replicas: int = 0,
+    version: int = mapping.VERSION,
 ) -> str:
-    """A new, empty index for a model, which nobody reads before `switch`. Returns its name."""
-    alias = mapping.alias(model, dimension, prefix)
-    for build in range(1, 10_000):
+    """The index that is to take over, made when none was begun, which nobody reads before `switch`. Returns its name.
+
+    Several may do so at once, and get the same one.
+    """
+    alias = mapping.alias(model, dimension, prefix, version)
+    return _made(transport, alias, mapping.building(alias), mapping.body(dimension, shards, replicas, version))
+
+
+def _made(transport: Transport, alias: str, under: str, body: Json) -> str:
+    # Born with its alias, under the first free name: of two that try at once one is refused, and finds the other's.
+    for build in range(1, MOST_BUILDS):
+        current = behind(transport, under)
+        if current is not None:
+            if not _awaited(transport, current):
+                raise unavailable(f"does not get {current} ready")
+            return current
         name = mapping.concrete(alias, build)
         try:
-            transport.request("PUT", f"/{name}", mapping.body(dimension, shards, replicas))
+            transport.request("PUT", f"/{name}", {**body, "aliases": {under: {}}})
         except Rejected as error:
             if error.kind == "resource_already_exists_exception":
+                # Refused by what the cluster is about to know; aliases are told from what it knows.
+                _awaited(transport, name)
                 continue
             raise unavailable(f"could not create {name} ({error.kind})") from error
         return name
     raise unavailable(f"has too many indexes for {alias}")
 
 
+def _awaited(transport: Transport, name: str) -> bool:
+    """Whether an index can be read and written, after a while given to one that somebody is just making."""
+    # Not as parameters: the client takes a timeout for its own.
+    waiting = f"wait_for_status=yellow&wait_for_events=languid&timeout={READY_S}s"
+    try:
+        transport.request("GET", f"/_cluster/health/{name}?{waiting}")
+    except Rejected:
+        return False
+    return True
+
+
 def switch(transport: Transport, alias: str, name: str) -> str | None:
     """Let everything that uses the alias use the index from now on, in one step. Returns the one it replaced."""
     current = behind(transport, alias)
-    actions: list[Json] = [{"add": {"index": name, "alias": alias}}]
-    if current is not None and current != name:
-        actions.insert(0, {"remove": {"index": current, "alias": alias}})
+    of_all = {"index": f"{alias}-*", "must_exist": False}
+    actions: list[Json] = [
+        {"remove": {"alias": alias, **of_all}},
+        {"remove": {"alias": mapping.building(alias), **of_all}},
+        {"add": {"index": name, "alias": alias}},
+    ]
     try:
         transport.request("POST", "/_aliases", {"actions": actions})
     except Rejected as error:
@@ -167,21 +199,21 @@ def contents(transport: Transport, index: str) -> Iterator[VaultRef]:
         composite["after"] = contents_found["after_key"]
 
 
-def waiting_for_vectors(transport: Transport, prefix: str, limit: int) -> tuple[VaultRef, ...]:
-    """Contents with passages that have no vector yet, in the indexes of all models."""
+def waiting_for_vectors(transport: Transport, prefix: str, version: int, limit: int) -> tuple[VaultRef, ...]:
+    """Contents with passages that have no vector yet, in the indexes of all models that are in use."""
     body: Json = {
         "size": 0,
         "query": {"term": {"waiting": True}},
         "aggs": {"contents": {"terms": {"field": "content", "size": limit}}},
     }
-    found = transport.search(f"{prefix}-*", None, body)
+    found = transport.search(f"{prefix}-*-v{version}", None, body)
     # Where no index exists there is nothing to add up.
     buckets = found.get("aggregations", {}).get("contents", {}).get("buckets", ())
     return tuple(vault_of(bucket["key"]) for bucket in buckets)
 
 
 def forget(transport: Transport, prefix: str, vault_id: str, below_epoch: int) -> None:
-    """Remove everything of a vault below an epoch, page by page, from the indexes of all models."""
+    """Remove everything of a vault below an epoch, page by page, from the indexes of all models and all layouts."""
     everywhere = f"{prefix}-*"
     older = {"range": {"epoch": {"lt": below_epoch}}}
     body: Json = {

@@ -1,7 +1,9 @@
 """What an index of passages looks like, and what it is called.
 
 One index for each embedding model, dimension and version of this layout. Everything reads and writes through an alias
-that carries the model and the dimension, so that a newer index can be built beside the one in use and then take over.
+that carries all three, so that a newer index can be built beside the one in use and then take over, and so that two
+releases with different layouts each have their own. Every layout has the keywords `content`, `vault` and `memory` and
+the number `epoch`: any release finds in any other's index what is to be removed.
 """
 
 from __future__ import annotations
@@ -25,16 +27,26 @@ _COUNTING_BELOW = 0.0001
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
-def alias(model: str, dimension: int, prefix: str = PREFIX) -> str:
+def stem(model: str, dimension: int, prefix: str = PREFIX) -> str:
+    """What the names of a model's indexes begin with, whatever their layout."""
     slug = _SLUG.sub("-", model.lower()).strip("-")[:100]
     return f"{prefix}-{slug}-{dimension}"
 
 
+def alias(model: str, dimension: int, prefix: str = PREFIX, version: int = VERSION) -> str:
+    return f"{stem(model, dimension, prefix)}-v{version}"
+
+
+def building(alias_name: str) -> str:
+    """The alias of the index that is being filled and then takes over."""
+    return f"{alias_name}-building"
+
+
 def concrete(alias_name: str, build: int) -> str:
-    return f"{alias_name}-v{VERSION}-{build}"
+    return f"{alias_name}-{build}"
 
 
-def body(dimension: int, shards: int = 1, replicas: int = 0) -> dict[str, Any]:
+def body(dimension: int, shards: int = 1, replicas: int = 0, version: int = VERSION) -> dict[str, Any]:
     """Settings and mapping of one index."""
     keyword, number = {"type": "keyword"}, {"type": "long"}
     vector = {
@@ -78,7 +90,7 @@ def body(dimension: int, shards: int = 1, replicas: int = 0) -> dict[str, Any]:
             "similarity": {name: _similarity(average) for name, average in zip(FIELDS, AVERAGE_LENGTHS, strict=True)},
         },
         "mappings": {
-            "_meta": {"strata_layout": VERSION, "dimension": dimension},
+            "_meta": {"strata_layout": version, "dimension": dimension},
             "_routing": {"required": True},
             # Only what a later write of a neighbour needs is kept to be read back.
             "_source": {"excludes": ["own", "near", "wide", "said", "around"]},

@@ -16,7 +16,7 @@ from shared.adapters.opensearch.transport import Json, Transport
 from shared.domain.memory import TIERS, Memory, VaultRef
 from shared.ports.search import Filters, Hit, RowSource, Vector
 from shared.retrieval.function_words import content_words
-from shared.retrieval.ranking import PRIOR_DEPTH, SESSION_BEST, Ranked, rank
+from shared.retrieval.ranking import PRIOR_DEPTH, SESSION_BEST, Candidates, Ranked, rank
 from shared.retrieval.speakers import speaker_name
 from shared.retrieval.tokens import tokens
 from shared.retrieval.words import rarity
@@ -126,7 +126,11 @@ class Reader:
     def _ordered(self, scene: Scene, limit: int) -> list[Ranked]:
         """At least `limit` rows if there are so many; a longer list begins with every shorter one."""
         head, all_matches = self._head(scene)
-        found = self._ranked(scene, head, blended=scene.asked.filters.tiers >= ALL_TIERS)
+        weighed, blended = self._weighed(scene, head), scene.asked.filters.tiers >= ALL_TIERS
+        found = rank(weighed, limit, blended)
+        if len(found) == limit and (all_matches or found[-1].matched):
+            return found
+        found = rank(weighed, len(head), blended)
         size, looked_at = CLOSELY, len(head)
         while True:
             if not all_matches:
@@ -139,7 +143,7 @@ class Reader:
             looked_at = max(len(wide), size)
             all_matches = looked_at >= scene.visible or len(_matching(scene.asked, wide)) < len(wide)
             here, floor = {row.memory_id for row in found}, min((row.score for row in found), default=1.0)
-            further = self._ranked(scene, wide, blended=False)
+            further = rank(self._weighed(scene, wide), len(wide), tiers_default=False)
             found += [replace(row, score=min(row.score, floor)) for row in further if row.memory_id not in here]
 
     def _head(self, scene: Scene) -> tuple[list[Seen], bool]:
@@ -174,12 +178,12 @@ class Reader:
         hits = [hit for body in bodies for hit in self._ask(scene.asked.vault, body, scores=True)["hits"]["hits"]]
         return unique([*map(seen, hits), *scene.tail])
 
-    def _ranked(self, scene: Scene, passages: Sequence[Seen], blended: bool) -> list[Ranked]:
+    def _weighed(self, scene: Scene, passages: Sequence[Seen]) -> Candidates:
         sizes: dict[str, int] = {}
         if len(passages) < scene.visible + len(scene.tail):
             here = Counter(passage.facts.session for passage in passages if passage.facts.session)
             sizes = self._session_sizes(scene, [name for name, size in here.items() if size < SESSION_BEST])
-        return rank(candidates(scene.asked, passages, scene.counted, sizes), len(passages), blended)
+        return candidates(scene.asked, passages, scene.counted, sizes)
 
     def _session_sizes(self, scene: Scene, sessions: Sequence[str]) -> dict[str, int]:
         if not sessions:

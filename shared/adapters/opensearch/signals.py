@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from uuid import UUID
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from shared.retrieval.ranking import Candidates
 from shared.retrieval.words import counted_scores
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """One passage: `counts` of the query's terms by field, and cosines, None where there is no vector."""
 
     facts: Facts
@@ -48,19 +47,19 @@ def place_of(name: str) -> tuple[int, int]:
 
 
 def seen(hit: Json) -> Seen:
-    named: dict[str, float] = dict(hit.get("matched_queries", {}))
-    said = named.pop(SAID, None) is not None
-    own, around = named.pop(OWN, None), named.pop(AROUND, None)
-    counts = {}
+    named: Mapping[str, float] = hit.get("matched_queries", {})
+    said, own, around = False, None, None
+    counts: dict[tuple[int, int], float] = {}
     for name, score in named.items():
-        counts[place_of(name)] = round(score / COUNTING)
-    return Seen(
-        facts=read_facts(hit["fields"]["facts"][0]),
-        counts=counts,
-        said=said,
-        own=None if own is None else own - 1.0,
-        around=None if around is None else around - 1.0,
-    )
+        if name == SAID:
+            said = True
+        elif name == OWN:
+            own = score - 1.0
+        elif name == AROUND:
+            around = score - 1.0
+        else:
+            counts[place_of(name)] = round(score / COUNTING)
+    return Seen(read_facts(hit["fields"]["facts"][0]), counts, said, own, around)
 
 
 def tail(rows: RowSource, vault: VaultRef, missing: Sequence[Memory], terms: Sequence[str]) -> list[Seen]:
@@ -153,7 +152,7 @@ def candidates(
     rows: dict[str, int] = {}
     memory = np.array([rows.setdefault(passage.facts.memory_id, len(rows)) for passage in passages], np.int32)
     first = {passage.facts.memory_id: passage.facts for passage in reversed(passages)}
-    ids = [UUID(memory_id).int for memory_id in rows]
+    ids = np.frombuffer(bytes.fromhex("".join(rows).replace("-", "")), ">u8").reshape(-1, 2).astype(np.uint64)
     codes: dict[str, int] = {}
     session = np.array(
         [codes.setdefault(each.facts.session, len(codes)) if each.facts.session else -1 for each in passages], np.int32
@@ -170,7 +169,7 @@ def candidates(
         speaks=speaks,
         tier=np.array([first[memory_id].tier for memory_id in rows], np.int8),
         date=np.array([first[memory_id].date_ms for memory_id in rows], np.int64),
-        id_high=np.array([number >> 64 for number in ids], np.uint64),
-        id_low=np.array([number & (1 << 64) - 1 for number in ids], np.uint64),
+        id_high=ids[:, 0],
+        id_low=ids[:, 1],
         session_sizes=np.array([session_sizes.get(name, 0) for name in codes], np.int32) if session_sizes else None,
     )

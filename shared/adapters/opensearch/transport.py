@@ -132,10 +132,17 @@ class Transport:
         if not ids:
             return []
         docs = [{"_id": name, "routing": routing, "_source": list(source)} for name in ids]
-        found = self._of_index(index, "POST", f"/{_path(index)}/_mget", {"docs": docs}, {})
-        if any("error" in doc for doc in found["docs"]):
-            raise not_created(index)
-        return [doc for doc in found["docs"] if doc["found"]]
+        for attempt in range(1, self._attempts + 1):
+            found = self._of_index(index, "POST", f"/{_path(index)}/_mget", {"docs": docs}, {})["docs"]
+            kinds = {str(doc["error"].get("type")) for doc in found if "error" in doc}
+            if "index_not_found_exception" in kinds:
+                raise not_created(index)
+            if not kinds:
+                return [doc for doc in found if doc["found"]]
+            # A shard that has just been made, or moves, is not ready for a moment.
+            if attempt < self._attempts:
+                self._pause(attempt)
+        raise unavailable("answered in part only")
 
     def bulk(
         self, index: str, lines: Sequence[tuple[Json, str | None]], refresh: bool, alias: bool = True

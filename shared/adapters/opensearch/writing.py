@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from shared.adapters.opensearch.chains import AROUND, Chain, chains
 from shared.adapters.opensearch.documents import Document, Key, Numbers, content, document, document_id
+from shared.adapters.opensearch.layouts import OtherLayouts
 from shared.adapters.opensearch.transport import Json, RowsRefused, Transport, unavailable
 from shared.domain.memory import VaultRef
 from shared.ports.search import Repaired, RowSource
@@ -35,10 +36,11 @@ class Pending:
 
 
 class Writer:
-    """Into one index, by its alias or by its own name."""
+    """Into one index, by its alias. What is gone is also removed from the indexes of other layouts."""
 
-    def __init__(self, transport: Transport, rows: RowSource, index: str, refresh: bool) -> None:
+    def __init__(self, transport: Transport, rows: RowSource, index: str, refresh: bool, others: OtherLayouts) -> None:
         self._transport, self._rows, self._index, self._refresh = transport, rows, index, refresh
+        self._others = others
         self.unseen = False
         """Whether something was written that no search may find yet."""
 
@@ -67,6 +69,8 @@ class Writer:
         gone = [memory_id for memory_id in pending.ids if memory_id not in live]
         touched: set[str] = set()
         removals: list[str] = []
+        if gone:
+            self._others.erase(vault, gone)
         while gone:
             held, around = self._traces(vault, gone)
             removals += [name for memory_id in gone for name in held[memory_id]]

@@ -97,12 +97,15 @@ class SqliteStore(BatchVerbs, RestoreVerbs):
             )
 
     def get(self, vault: VaultRef, ids: Sequence[str]) -> dict[str, Memory]:
+        return self.get_with_debt(vault, ids)[0]
+
+    def get_with_debt(self, vault: VaultRef, ids: Sequence[str]) -> tuple[dict[str, Memory], Debt]:
         found: dict[str, Memory] = {}
         with self._files.database(vault).read() as connection:
             for chunk in in_chunks(map(to_bytes, ids)):
                 rows = connection.execute(f"SELECT {COLUMNS} FROM memory m WHERE m.id IN ({marks(len(chunk))})", chunk)
                 found.update((memory.id, memory) for memory in map(to_memory, rows))
-        return found
+            return found, read_debt(connection)
 
     def delete(self, vault: VaultRef, ids: Sequence[str], now_ms: int) -> Deleted:
         gone: list[tuple[str, int]] = []

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from shared.domain.batch import Entry
 from shared.domain.errors import InvalidRequest
-from shared.domain.memory import Memory
+from shared.domain.memory import Memory, VaultRef
 from shared.domain.selection import Budget
-from shared.ports.store import CheckedOut, Lease
+from shared.ports.store import CheckedOut, Lease, TimelineQuery
 from shared.usecases.consolidate import commit
 from shared.usecases.date_search import date_search
 from shared.usecases.deletion import delete_ids
@@ -278,6 +278,29 @@ def test_a_reflection_larger_than_half_a_page_is_shown(world: World) -> None:
     answer = ask(world, iso(DAY), iso(2 * DAY), max_tokens=1_000)
     assert [text[:1] for text in shown(answer)] == ["r"]
     assert answer["truncated"] is False
+
+
+@pytest.mark.parametrize("size", [20, 420, 4_000])
+def test_a_page_reads_about_as_many_rows_as_it_takes(world: World, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for day in range(250):
+        world.tell("x" * size, date_ms=day * DAY)
+    read: list[int] = []
+    timeline = world.store.timeline
+
+    def counted(vault: VaultRef, query: TimelineQuery) -> tuple[Memory, ...]:
+        found = timeline(vault, query)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(world.store, "timeline", counted)
+    answer = ask(world, "1970-01-01", max_tokens=2_000)
+    taken = len(answer["memories"])
+    assert taken == min(250, 2_000 // (size // 4))
+    newest, *pages = read
+    assert newest == 1
+    # One row more tells that there is more; no fewer are read at once than what a page of usual rows may need.
+    assert sum(pages) <= max(taken + 12, 40)
+    assert len(pages) <= 3
 
 
 def test_many_spanning_reflections_are_read_in_pieces(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

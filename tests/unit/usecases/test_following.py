@@ -10,7 +10,7 @@ from shared.domain.errors import NotFound, StaleEpoch, Unavailable, VaultFull
 from shared.domain.memory import Memory, VaultRef
 from shared.ports.dead_letters import DeadLetter, Kind, Task
 from shared.usecases.following import follow, sweep
-from shared.usecases.repair import redrive
+from shared.usecases.repair import rebuild, redrive
 from tests.unit.usecases.fakes import SmallModel
 from tests.unit.usecases.world import World
 
@@ -184,3 +184,23 @@ def test_letters_are_worked_off_from_the_rows_as_they_are_now(world: World, monk
     assert (second.done, second.failed) == (2, 0)
     assert set(world.index.rows[vault]) == {ids[1], ids[2]}
     assert redrive(world.services, lambda what, count: None).done == 0
+
+
+def test_a_rebuild_of_a_vault_that_is_always_being_written_ends(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after its beginning is not its own: whoever writes it has it indexed."""
+    before = world.tell(*(f"row {number}" for number in range(3)))
+    vault = world.caller().vault
+    export, reads = world.services.store.export, list[int]()
+
+    def read_while_written(vault: VaultRef, after: tuple[int, str] | None, limit: int) -> tuple[Memory, ...]:
+        found = export(vault, after, limit)
+        reads.append(len(found))
+        assert len(reads) < 10, "it follows the writer"
+        world.tell(f"written after reading {len(reads)} times")
+        return found
+
+    monkeypatch.setattr(world.services.store, "export", read_while_written)
+    done = rebuild(world.services, vault, lambda what, count: None)
+    assert reads == [3]
+    assert done.rows == 3
+    assert set(before) <= set(world.index.rows[vault])

@@ -11,6 +11,7 @@ from shared.adapters.sqlite.files import VaultFiles
 from shared.adapters.sqlite.outbox import Outbox
 from shared.adapters.sqlite.store import SqliteStore
 from shared.adapters.system.letters import MemoryLetters
+from shared.adapters.system.telemetry import Silent
 from shared.usecases import consolidate, ingest, keys
 from shared.usecases.services import Caller, Policy, Services
 from tests.unit.usecases.fakes import CountingIds, Meter, SmallModel, SteppingClock, WordIndex
@@ -36,6 +37,7 @@ class World:
             feed=self.feed,
             usage=self.meter,
             dead_letters=self.letters,
+            telemetry=Silent(),
             clock=self.clock,
             ids=self.ids,
             policy=Policy(default_model="small", auto_provision_keys=True),

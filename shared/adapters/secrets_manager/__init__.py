@@ -1,0 +1,1 @@
+"""Tokens kept in AWS Secrets Manager."""
