@@ -6,7 +6,8 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
-from aws_cdk import Annotations, CfnOutput, CustomResource, Stack
+from aws_cdk import Annotations, CfnOutput, CustomResource, Duration, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
@@ -73,6 +74,8 @@ class ApiStack(Stack):
             "SearchIndexes",
             service_token=made[PROVISION].function.function_arn,
             resource_type="Custom::StrataSearchIndexes",
+            # A function that ends without a word must not hold the deployment up for an hour.
+            service_timeout=Duration.seconds(FUNCTIONS[PROVISION].seconds + 60),
             properties={
                 "Replicas": self._environment.search.replicas,
                 # It is asked again whenever the code that searches changes.
@@ -125,6 +128,15 @@ class ApiStack(Stack):
             topic_name=f"strata-{self._environment.name}-alarms",
             master_key=self._data.key,
             enforce_ssl=True,
+        )
+        # A policy of its own, such as the one that asks for TLS, takes the place of the one that lets the account in.
+        topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                actions=["sns:Publish"],
+                resources=[topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": self.account}},
+            )
         )
         if self._environment.alarm_address:
             topic.add_subscription(subscriptions.EmailSubscription(self._environment.alarm_address))

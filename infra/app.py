@@ -9,6 +9,7 @@ from aws_cdk import Validations
 from cdk_nag import AwsSolutionsChecks
 
 from infra.api_stack import ApiStack
+from infra.bundling import BundleError
 from infra.data_stack import DataStack
 from infra.env import Environment, WrongEnvironment, chosen
 
@@ -42,7 +43,7 @@ def main() -> int:
     try:
         environment = chosen(app.node.try_get_context)
         build(app, environment, _deletable(app, environment))
-    except WrongEnvironment as error:
+    except (WrongEnvironment, BundleError) as error:
         print(f"strata: {error}", file=sys.stderr)
         return CANNOT_START
     app.synth()

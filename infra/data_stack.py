@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 from aws_cdk import CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -70,16 +71,21 @@ class DataStack(Stack):
         writers = (
             (
                 f"logs.{self.region}.amazonaws.com",
+                ["kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*", "kms:DescribeKey"],
                 {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": self._logs_arn()}},
             ),
-            ("cloudwatch.amazonaws.com", {"StringEquals": {"aws:SourceAccount": self.account}}),
-            ("sns.amazonaws.com", {"StringEquals": {"aws:SourceAccount": self.account}}),
+            # Alarms, to an encrypted topic.
+            (
+                "cloudwatch.amazonaws.com",
+                ["kms:Decrypt", "kms:GenerateDataKey*"],
+                {"StringEquals": {"aws:SourceAccount": self.account}},
+            ),
         )
-        for service, condition in writers:
+        for service, actions, condition in writers:
             key.add_to_resource_policy(
                 iam.PolicyStatement(
                     principals=[iam.ServicePrincipal(service)],
-                    actions=["kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*", "kms:DescribeKey"],
+                    actions=actions,
                     resources=["*"],
                     conditions=condition,
                 )
@@ -154,7 +160,7 @@ class DataStack(Stack):
                 master_node_instance_type=search.master_instance if search.masters else None,
                 multi_az_with_standby_enabled=False,
             ),
-            ebs=opensearch.EbsOptions(volume_size=search.volume),
+            ebs=opensearch.EbsOptions(volume_size=search.volume, volume_type=ec2.EbsDeviceVolumeType.GP3),
             zone_awareness=opensearch.ZoneAwarenessConfig(
                 enabled=search.nodes > 1,
                 availability_zone_count=min(search.nodes, 3) if search.nodes > 1 else None,
@@ -164,6 +170,8 @@ class DataStack(Stack):
             # Whom a policy lets into some indexes must not name another one inside a request.
             advanced_options={"rest.action.multi.allow_explicit_index": "false"},
             enforce_https=True,
+            # Else another version of the engine would be another domain, and its name is taken.
+            enable_version_upgrade=True,
             tls_security_policy=opensearch.TLSSecurityPolicy.TLS_1_2_PFS,
             removal_policy=self._removal,
             logging=opensearch.LoggingOptions(

@@ -16,14 +16,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra import toolkit
 from infra.env import Environment, WrongEnvironment
-from infra.outputs import environment, outputs
+from infra.outputs import NotDeployed, environment, outputs
 from infra.preflight import NotReady, ready
 from shared.bootstrap.session import aws_session
 
-CANNOT_START = 2
+NOT_DEPLOYED, CANNOT_START = 1, 2
 FAILED_HINT = """
-strata: the deployment failed; the lines above say what of. Nothing that holds data was deleted: CloudFormation has put
-back what it had changed. Mend the cause and run the same command again; docs/operations.md has the known causes."""
+strata: the deployment failed; the lines above say what of. Nothing that holds data was deleted, and what CloudFormation
+had changed it has put back. Mend the cause and run the same command again; docs/operations.md has the known causes."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,13 +43,17 @@ def main(arguments: Sequence[str]) -> int:
         ready(session, chosen, destroying=asked.destroy)
         deletable = asked.delete_data is not None
         code = _destroy(chosen, deletable) if asked.destroy else _deploy(chosen, deletable, asked.yes)
-        if code == 0 and not asked.destroy:
-            address = outputs(session.create_client("cloudformation"), chosen.api_stack)["Url"]
-            print(f"ready: {address}\na first key: .venv/bin/python -m infra.admin_key --env {chosen.name}")
-        elif code:
+        if code:
             print(FAILED_HINT, file=sys.stderr)
+        elif not asked.destroy:
+            address = outputs(session.create_client("cloudformation"), chosen.api_stack).get("Url")
+            if address is None:
+                # A stack that waits for somebody's yes has no outputs, and CDK calls that no error.
+                print(f"strata: {chosen.api_stack} was not deployed", file=sys.stderr)
+                return NOT_DEPLOYED
+            print(f"ready: {address}\na first key: .venv/bin/python -m infra.admin_key --env {chosen.name}")
         return code
-    except (WrongEnvironment, NotReady, toolkit.ToolkitMissing) as error:
+    except (WrongEnvironment, NotDeployed, NotReady, toolkit.ToolkitMissing) as error:
         print(f"strata: {error}", file=sys.stderr)
     except (BotoCoreError, ClientError) as error:
         print(f"strata: AWS could not be asked: {error}", file=sys.stderr)

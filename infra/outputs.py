@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from infra.env import Environment, WrongEnvironment, read
+from infra.env import Environment, WrongEnvironment, chosen
 from infra.variables import variables
 from shared.bootstrap.session import aws_session
 from shared.settings import Settings, load
@@ -20,12 +20,11 @@ class NotDeployed(RuntimeError):
 
 def environment(name: str) -> Environment:
     """The environment of that name in ``cdk.json``. Raises `WrongEnvironment`."""
-    described = json.loads(CDK_JSON.read_text("utf-8"))["context"]["environments"]
-    if name not in described:
-        raise WrongEnvironment(
-            f"there is no environment {name!r} in cdk.json; there are {', '.join(sorted(described))}"
-        )
-    return read(name, described[name])
+    try:
+        context = json.loads(CDK_JSON.read_text("utf-8"))["context"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise WrongEnvironment(f"cdk.json cannot be read ({type(error).__name__}: {error})") from None
+    return chosen({**context, "env": name}.get)
 
 
 def settings_of(name: str | None) -> Settings:
@@ -35,7 +34,8 @@ def settings_of(name: str | None) -> Settings:
     """
     if name is None:
         return load()
-    return deployed_settings(aws_session().create_client("cloudformation"), environment(name))
+    deployed = environment(name)
+    return deployed_settings(aws_session().create_client("cloudformation"), deployed)
 
 
 def outputs(client: Any, stack: str) -> dict[str, str]:

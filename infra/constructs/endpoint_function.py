@@ -50,9 +50,7 @@ class EndpointFunction(Construct):
         logs.grant_write(role)
         for statement in statements:
             role.add_to_policy(statement)
-        acknowledge_stars(
-            role, statements, "One pattern takes the indexes of every model and layout, and no other path."
-        )
+        acknowledge_stars(role, statements, "Indexes of every model and layout have names that begin alike.")
         snap = lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if environment.snap_start else None
         self.function = lambda_.Function(
             self,

@@ -18,6 +18,7 @@ from botocore.config import Config
 from botocore.session import Session
 
 from infra import toolkit
+from infra.bundling import KINDS, bundle
 from infra.env import Environment, read
 from infra.local import emulator, opensearch_node
 from infra.local.embedding_server import EmbeddingServer
@@ -96,6 +97,9 @@ class Account:
 
     def synthesise(self, folder: Path, *context: str, sources: Path = toolkit.ROOT) -> Path:
         """Both stacks as templates and zips in a folder, which the other commands take."""
+        # Packages are fetched by this process, which knows the machine's mirrors, proxies and certificates.
+        for kind in KINDS:
+            bundle(kind, self.environment.python, self.environment.wheels)
         self.cdk("synth", "--quiet", "--output", str(folder), *context, sources=sources)
         return folder
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from types import FrameType
 from urllib.parse import urlsplit
 
 from infra import toolkit
+from infra.bundling import BundleError
 from infra.local import account, emulator, opensearch_home, opensearch_node
 from infra.outputs import environment
 from shared import bootstrap
@@ -27,7 +29,9 @@ CANNOT_START = 2
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.local.deploy_emulator", description=__doc__)
-    parser.add_argument("--port", type=int, default=4566, help="the emulator's port; 0 takes a free one")
+    parser.add_argument(
+        "--port", type=int, default=4566, help="the emulator's port; 0 takes free ones for it and for the model"
+    )
     port = parser.parse_args(arguments).port
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
@@ -36,28 +40,46 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{' and '.join(missing)} not found: {opensearch_home.INSTALL}", file=sys.stderr)
         return CANNOT_START
     try:
+        toolkit.command([])
         _serve(port)
     except KeyboardInterrupt:
         return 0
     except (
+        BundleError,
         account.DeploymentFailed,
         emulator.EmulatorFailed,
         opensearch_home.CannotBuild,
         opensearch_node.NodeFailed,
         toolkit.ToolkitMissing,
+        _PortTaken,
     ) as error:
         print(f"strata cannot be deployed: {error}", file=sys.stderr)
         return CANNOT_START
     return 0
 
 
+class _PortTaken(RuntimeError):
+    pass
+
+
+def _free(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise _PortTaken(f"port {port} cannot be used ({error.strerror}); with --port 0 free ports are taken") from None
+
+
 def _serve(port: int) -> None:
-    _say("starting the emulator, OpenSearch (the first time it is fetched by Maven) and the embedding model")
-    # Where cdk.json says that the model is, so that `--env emulator` of other commands finds it.
+    embeddings_port = 0
     endpoint = environment(account.NAME).endpoint
-    embeddings_port = urlsplit(endpoint.url).port if endpoint is not None else None
+    if port and endpoint is not None:
+        # Where cdk.json says that the model is, so that `--env emulator` of other commands finds it.
+        embeddings_port = urlsplit(endpoint.url).port or 0
+    for wanted in (port, embeddings_port):
+        _free(wanted)
+    _say("starting the emulator, OpenSearch (the first time it is fetched by Maven) and the embedding model")
     with (
-        account.running(port=port, embeddings_port=embeddings_port or 0) as deployed,
+        account.running(port=port, embeddings_port=embeddings_port) as deployed,
         tempfile.TemporaryDirectory(prefix="strata-cdk-") as folder,
     ):
         _say("making the stacks")

@@ -16,7 +16,7 @@ QUIET = {
     "CDK_DISABLE_VERSION_CHECK": "1",
     "CDK_DISABLE_CLI_TELEMETRY": "true",
     # jsii warns on every start of a Node.js that Node's makers no longer care for.
-    "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
+    "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
     "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
 }
 
@@ -58,7 +58,8 @@ def run(
             [*inherit, *variables, *command(arguments, app)],
             cwd=sources,
             check=False,
-            stdin=subprocess.DEVNULL,
+            # It asks before it widens permissions or deletes, and whoever runs it answers.
+            stdin=None if isolated is None and output is None else subprocess.DEVNULL,
             stdout=said,
             stderr=said and subprocess.STDOUT,
         ).returncode

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -96,3 +97,16 @@ def test_operators_commands_find_it_by_its_environment(said: re.Match[str]) -> N
     )  # fmt: skip
     assert unknown.returncode == 2
     assert "there is no stack strata-dev-data in this account and region: deploy it first" in unknown.stderr
+
+
+def test_a_port_that_is_taken_is_named_before_anything_starts() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = subprocess.run(
+            [sys.executable, "-m", "infra.local.deploy_emulator", "--port", str(port)],
+            cwd=ROOT, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(f"strata cannot be deployed: port {port} cannot be used")
+    assert "--port 0" in ran.stderr
+    assert "Traceback" not in ran.stderr

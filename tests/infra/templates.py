@@ -42,7 +42,7 @@ class Stacks:
 @cache
 def stacks(name: str, deletable: bool = False, **changed: Any) -> Stacks:
     """Of the environment of that name in ``cdk.json`` with some values changed. cdk-nag's findings raise."""
-    os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "1"
+    os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
     context = json.loads(CDK_JSON.read_text("utf-8"))["context"]
     environment = read(name, {**context["environments"][name], **changed})
     folder = Path(mkdtemp(prefix="strata-synth-"))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra import outputs
 from infra.env import Environment, WrongEnvironment, chosen, read
 from infra.outputs import CDK_JSON
 from infra.outputs import environment as named
 from infra.variables import variables
+from shared.bootstrap import local_embedders
 from shared.settings import load
 
 ENVIRONMENTS: dict[str, Any] = json.loads(CDK_JSON.read_text("utf-8"))["context"]["environments"]
@@ -113,6 +116,25 @@ def test_an_emulator_runs_functions_with_this_python() -> None:
     assert emulator.python == f"{sys.version_info.major}.{sys.version_info.minor}"
     assert emulator.wheels == "native"
     assert picked(env="prod").wheels == "arm64"
+
+
+def test_the_emulators_endpoint_is_described_as_its_model_is() -> None:
+    described = picked(env="emulator").endpoint
+    assert described is not None
+    model = local_embedders()[described.model]
+    assert (described.dimension, described.noise) == (model.dimension, model.noise)
+
+
+@pytest.mark.parametrize("text", ["{bad", "[]", "{}", '{"context": {}}', '{"context": {"environments": "x"}}', None])
+def test_a_file_that_cannot_be_read_is_said_to_be_that(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cdk.json"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setattr(outputs, "CDK_JSON", path)
+    with pytest.raises(WrongEnvironment):
+        named("dev")
 
 
 @pytest.mark.parametrize("name", ["dev", "prod", "emulator"])

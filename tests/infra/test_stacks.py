@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from infra.functions import FUNCTIONS, INDEXER, PROVISION, UNROUTED
+from infra.toolkit import ROOT
 from shared.api.routes import ROUTES
 from shared.bootstrap.provisioning import SCHEMA
 from tests.infra.policies import wide
@@ -18,6 +19,7 @@ from tests.infra.templates import Stacks, stacks
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cdk")]
 
 ENVIRONMENTS = ("dev", "prod", "emulator")
+PRICES = ROOT / "infra" / "costs" / "prices.toml"
 LAMBDA, LOG = "AWS::Lambda::Function", "AWS::Logs::LogGroup"
 
 
@@ -229,6 +231,31 @@ def test_alarms_are_sent_to_an_address() -> None:
     alarms = [resource["Properties"] for _, resource in made.of_type("AWS::CloudWatch::Alarm")]
     assert len(alarms) >= 20
     assert all(alarm["AlarmActions"] for alarm in alarms)
+
+
+def test_cloudwatch_may_write_to_the_topic_of_the_alarms(made: Stacks) -> None:
+    """A topic with a policy of its own lets nobody in whom the policy does not name."""
+    (policy,) = [resource["Properties"] for _, resource in made.of_type("AWS::SNS::TopicPolicy")]
+    allowed = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
+    ((topic, _),) = made.of_type("AWS::SNS::Topic")
+    (statement,) = [each for each in allowed if each["Principal"] == {"Service": "cloudwatch.amazonaws.com"}]
+    assert (statement["Action"], statement["Resource"]) == ("sns:Publish", {"Ref": topic})
+    assert "aws:SourceAccount" in statement["Condition"]["StringEquals"]
+    key = json.dumps(made.the("AWS::KMS::Key")["Properties"]["KeyPolicy"])
+    assert "cloudwatch.amazonaws.com" in key
+
+
+def test_volumes_are_of_the_kind_that_the_cost_page_counts(made: Stacks) -> None:
+    domain = made.the("AWS::OpenSearchService::Domain")
+    assert domain["Properties"]["EBSOptions"]["VolumeType"] == "gp3"
+    assert "gp3" in PRICES.read_text("utf-8")
+    assert "gp2" not in PRICES.read_text("utf-8")
+    assert domain["UpdatePolicy"]["EnableVersionUpgrade"] is True
+
+
+def test_a_deployment_never_waits_an_hour_for_a_function_that_died(made: Stacks) -> None:
+    ((_, resource),) = made.of_type("Custom::StrataSearchIndexes")
+    assert FUNCTIONS[PROVISION].seconds < int(resource["Properties"]["ServiceTimeout"]) <= 600
 
 
 def test_a_secret_travels_by_its_name_alone() -> None:
