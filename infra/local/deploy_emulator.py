@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from infra.outputs import environment
 from shared import bootstrap
 from shared.usecases.keys import first_admin_key
 
-CANNOT_START = 2
+CANNOT_START, INTERRUPTED = 2, 130
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str]) -> int:
         toolkit.command([])
         _serve(port)
     except KeyboardInterrupt:
-        return 0
+        print("stopped before it was deployed", file=sys.stderr)
+        return INTERRUPTED
     except (
         BundleError,
         account.DeploymentFailed,
@@ -98,8 +100,9 @@ def _serve(port: int) -> None:
             f"  search:  {deployed.search_url}\n"
             "Ctrl-C ends it; what it holds is in memory"
         )
-        while True:
-            time.sleep(3600)
+        with suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(3600)
 
 
 def _say(what: str) -> None:
