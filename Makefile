@@ -79,7 +79,7 @@ destroy: $(DEV_STAMP) $(CDK_STAMP) ## Take an environment's API down; its data s
 
 .PHONY: test
 test: lint $(CDK_STAMP) ## Everything that needs no cloud: lint, types, contracts and all tests
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --durations=15
 
 .PHONY: check
 check: lint ## The quick part of `test`, under two minutes

@@ -13,7 +13,7 @@ from tests.simulation.world import Configuration, Stage, explore
 
 STAGES: dict[str, Callable[[Path], Stage]] = {"sqlite": SqliteStage, "dynamodb": lambda _: DynamoStage()}
 # A verb is five to ten requests: three workers have more orders than a test has time.
-FEW, MANY = {"sqlite": None, "dynamodb": 8}, {"sqlite": None, "dynamodb": 80}
+FEW, MANY = {"sqlite": None, "dynamodb": 4}, {"sqlite": None, "dynamodb": 80}
 # Files that come and go have many more orders than statements alone.
 MARKED = [
     pytest.param(c, marks=[pytest.mark.slow] if c.drops else [], id=c.name.replace(" ", "-")) for c in CONFIGURATIONS
