@@ -56,6 +56,7 @@ class ApiStack(Stack):
                 " start takes more than twice the CPU. Install it and deploy again",
             )
         self._variables = variables(environment, data.table.table_name, data.search_url)
+        self._resources = self._reachable()
         self.functions = self._functions()
         self.api = HttpApi(self, environment, {name: each.target for name, each in self.functions.items()}, data.key)
         self.indexer = self.functions[INDEXER].function
@@ -100,11 +101,11 @@ class ApiStack(Stack):
             environment=self._environment,
             code=lambda_.Code.from_asset(str(self._zips[function.searches])),
             variables=self._variables | own,
-            statements=statements(function.name, self._resources(), self._environment.auto_provision_keys),
+            statements=statements(function.name, self._resources, self._environment.auto_provision_keys),
             key=self._data.key,
         )
 
-    def _resources(self) -> Resources:
+    def _reachable(self) -> Resources:
         data, endpoint = self._data, self._environment.endpoint
         place = (self.partition, self.region, self.account)
         calls = bedrock_calls(self._environment.embedder, self._environment.bedrock_model_id)

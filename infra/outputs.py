@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from infra.env import Environment, WrongEnvironment, chosen
 from infra.variables import variables
@@ -38,14 +41,22 @@ def settings_of(name: str | None) -> Settings:
     return deployed_settings(aws_session().create_client("cloudformation"), deployed)
 
 
-def outputs(client: Any, stack: str) -> dict[str, str]:
-    """A stack's outputs, by a CloudFormation client. Raises `NotDeployed`."""
+def described(client: Any, stack: str) -> Mapping[str, Any] | None:
+    """What CloudFormation says of a stack; None when there is none."""
     try:
-        found = client.describe_stacks(StackName=stack)["Stacks"][0]
-    except client.exceptions.ClientError as error:
+        found: Mapping[str, Any] = client.describe_stacks(StackName=stack)["Stacks"][0]
+    except ClientError as error:
         if "does not exist" not in str(error):
             raise
-        raise NotDeployed(f"there is no stack {stack} in this account and region: deploy it first") from None
+        return None
+    return found
+
+
+def outputs(client: Any, stack: str) -> dict[str, str]:
+    """A stack's outputs, by a CloudFormation client. Raises `NotDeployed`."""
+    found = described(client, stack)
+    if found is None:
+        raise NotDeployed(f"there is no stack {stack} in this account and region: deploy it first")
     return {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", ())}
 
 

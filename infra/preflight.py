@@ -8,6 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
 from infra.env import Environment
+from infra.outputs import described
 
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 OLDEST_BOOTSTRAP = 14
@@ -37,8 +38,8 @@ def ready(session: Session, environment: Environment, destroying: bool = False) 
                 " choose others (AWS_PROFILE, AWS_REGION), or change cdk.json"
             )
     formation = session.create_client("cloudformation")
-    for stack in (environment.data_stack, environment.api_stack):
-        state = _state(formation, stack)
+    states = {stack: _state(formation, stack) for stack in (environment.data_stack, environment.api_stack)}
+    for stack, state in states.items():
         if state in STUCK:
             raise NotReady(f"the stack {stack} is {state}: {STUCK[state]}. See docs/operations.md, Failures half way")
         if state is not None and state.endswith("_IN_PROGRESS") and state not in EMPTY:
@@ -46,7 +47,7 @@ def ready(session: Session, environment: Environment, destroying: bool = False) 
     if destroying:
         return
     _bootstrapped(session, environment, account, region)
-    state = _state(formation, environment.data_stack)
+    state = states[environment.data_stack]
     if state in EMPTY:
         # Protected like every data stack, which keeps CDK from clearing it away.
         formation.update_termination_protection(StackName=environment.data_stack, EnableTerminationProtection=False)
@@ -56,8 +57,8 @@ def ready(session: Session, environment: Environment, destroying: bool = False) 
 
 def _place(session: Session) -> tuple[str, str]:
     try:
-        region = session.create_client("sts").meta.region_name
-        return str(session.create_client("sts").get_caller_identity()["Account"]), str(region)
+        client = session.create_client("sts")
+        return str(client.get_caller_identity()["Account"]), str(client.meta.region_name)
     except (BotoCoreError, ClientError) as error:
         raise NotReady(
             f"AWS does not know who is asking ({error}): set AWS_PROFILE and AWS_REGION, or log in with `aws sso login`"
@@ -65,12 +66,8 @@ def _place(session: Session) -> tuple[str, str]:
 
 
 def _state(formation: Any, stack: str) -> str | None:
-    try:
-        return str(formation.describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"])
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return None
-        raise
+    found = described(formation, stack)
+    return None if found is None else str(found["StackStatus"])
 
 
 def _bootstrapped(session: Session, environment: Environment, account: str, region: str) -> None:

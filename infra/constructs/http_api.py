@@ -63,16 +63,14 @@ class HttpApi(Construct):
             cors_preflight=_cors(environment),
             default_integration=self._integration(UNROUTED, targets),
         )
-        for name in dict.fromkeys(route.folder for route in ROUTES):
-            integration = self._integration(name, targets)
-            for route in ROUTES:
-                if route.folder == name:
-                    methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
-                    self.api.add_routes(
-                        path=route.path,
-                        methods=[gateway.HttpMethod(method) for method in methods],
-                        integration=integration,
-                    )
+        integrations = {name: self._integration(name, targets) for name in {route.folder for route in ROUTES}}
+        for route in ROUTES:
+            methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
+            self.api.add_routes(
+                path=route.path,
+                methods=[gateway.HttpMethod(method) for method in methods],
+                integration=integrations[route.folder],
+            )
         self.stage = gateway.HttpStage(
             self,
             "Stage",

@@ -96,7 +96,7 @@ def test_a_wrong_value_is_named_with_its_place_and_what_is_allowed(
 
 def test_every_wrong_value_is_said_at_once() -> None:
     message = refusal({**DEV, "rate": 0, "burst": 0, "runtime": "2"})
-    assert [line for line in message.splitlines() if line.startswith("cdk.json: environments.dev.")].__len__() == 3
+    assert len([line for line in message.splitlines() if line.startswith("cdk.json: environments.dev.")]) == 3
 
 
 @pytest.mark.parametrize("missing", ["runtime", "search", "embedder", "log_days"])
