@@ -7,7 +7,8 @@ end.
 from __future__ import annotations
 
 import json
-import threading
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,6 @@ from infra import toolkit
 from infra.bundling import KINDS, bundle
 from infra.env import Environment, read
 from infra.local import emulator, opensearch_node
-from infra.local.embedding_server import EmbeddingServer
 from infra.local.emulator import REGION, Emulator
 from infra.outputs import CDK_JSON, deployed_settings, outputs
 from shared import bootstrap
@@ -131,9 +131,9 @@ def running(model: str = MODEL, port: int = 0, embeddings_port: int = 0) -> Iter
         override = {"MINISTACK_OPENSEARCH_ENDPOINT": search_url.removeprefix("http://"), "MINISTACK_HOST": "localhost"}
         with emulator.running(override, port) as stack:
             described = json.loads(CDK_JSON.read_text("utf-8"))["context"]["environments"][NAME]
-            embedder = embeddings.embedder
+            embedder = bootstrap.local_embedders()[model]
             endpoint = {
-                "url": embeddings.url,
+                "url": embeddings,
                 "model": embedder.name,
                 "dimension": embedder.dimension,
                 "noise": embedder.noise,
@@ -142,13 +142,21 @@ def running(model: str = MODEL, port: int = 0, embeddings_port: int = 0) -> Iter
 
 
 @contextmanager
-def _embeddings(model: str, port: int) -> Iterator[EmbeddingServer]:
-    server = EmbeddingServer(bootstrap.local_embedders()[model], port=port)
-    thread = threading.Thread(target=server.serve_forever, name="embeddings", daemon=True)
-    thread.start()
+def _embeddings(model: str, port: int) -> Iterator[str]:
+    """The address of a model that is served by a process of its own, as a deployment's model is."""
+    program = [sys.executable, "-m", "infra.local.embedding_server", "--model", model, "--port", str(port)]
+    process = subprocess.Popen(
+        ["sh", "-c", emulator.UNTIL_WE_END, "sh", *program],
+        cwd=toolkit.ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
-        yield server
+        said = process.stdout.readline() if process.stdout is not None else ""
+        if not said:
+            raise emulator.EmulatorFailed("the embedding model cannot be served; why stands above")
+        yield said.rpartition(" at ")[2].strip()
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        emulator.end(process)

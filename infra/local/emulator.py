@@ -87,7 +87,7 @@ def running(settings: Mapping[str, str] | None = None, port: int = 0) -> Iterato
         yield emulator
     finally:
         if process is not None:
-            _end(process)
+            end(process)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -97,12 +97,14 @@ def free_port() -> int:
         return port
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+    """Kill a leader of its own session, and all that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
 
 
 def _wait(process: subprocess.Popen[bytes], emulator: Emulator) -> None:

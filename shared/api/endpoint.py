@@ -53,7 +53,7 @@ log = logging.getLogger("strata.api")
 
 Provider = Callable[[], Services]
 
-MAX_ATTEMPTS = 5
+MAX_ATTEMPTS = 8
 INTERNAL, UNAVAILABLE, CONFLICT = 500, 503, 409
 _OUTAGES = {
     "busy": BUSY,

@@ -151,7 +151,9 @@ def test_consolidating_in_a_crowd(client: Client) -> None:
 
 
 def test_emptying_a_vault_in_a_crowd(client: Client) -> None:
-    """Nothing is a 5xx; what was told before the last deletion is gone, what was told after it is there."""
+    """What was told before the last deletion is gone, what was told after it is there. A request may be told to come
+    again when the vault was emptied under it several times in a row; nothing else is a 5xx.
+    """
     statuses: Counter[tuple[str, int]] = Counter()
 
     def work(number: int) -> None:
@@ -171,10 +173,13 @@ def test_emptying_a_vault_in_a_crowd(client: Client) -> None:
                 answer = client.delete("/v1/memory")
             else:
                 answer = client.get("/v1/memory/export")
+            if answer.status == 503:
+                assert (answer.code, answer.headers["Retry-After"]) == ("busy", "1")
             statuses[kind, answer.status] += 1
 
     crowd(work)
-    assert {status for _, status in statuses} <= {200, 202, 404, 409}
+    assert {status for _, status in statuses} <= {200, 202, 404, 409, 503}
+    assert {(kind, 200) for kind in ("search", "out", "empty", "export")} < set(statuses)
     assert client.delete("/v1/memory").status == 200
     assert client.export() == []
     assert client.get(STATS).json["reflection"]["unconsolidated"]["raw"]["units"] == 0

@@ -270,4 +270,4 @@ def test_a_vault_that_keeps_moving_is_busy(monkeypatch: pytest.MonkeyPatch, clie
     monkeypatch.setattr(type(client.services.store), "append", moving)
     answer = client.post("/v1/memory/ingest", {"messages": [{"role": "user", "content": "a"}]})
     assert (answer.status, answer.code, answer.headers["Retry-After"]) == (503, "busy", "1")
-    assert len(attempts) == 5
+    assert len(attempts) == 8
