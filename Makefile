@@ -98,8 +98,8 @@ fmt: $(DEV_STAMP) ## Format the code and fix what can be fixed safely
 	@$(BIN)/ruff format $(CODE)
 
 .PHONY: bench
-bench: $(DEV_STAMP) ## Print the bench table
-	@$(BIN)/python -m tests.bench
+bench: $(DEV_STAMP) ## Measure, and write docs/benchmarks.md: make bench BENCH="search disk" LOCOMO=/path/to/locomo10.json
+	@$(BIN)/python -m tests.bench $(BENCH) $(if $(LOCOMO),--locomo "$(LOCOMO)")
 
 .PHONY: load
 load: $(DEV_STAMP) ## Load test of both back ends and the simulation of limits, into docs/load.md (some minutes)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra.bundling import KINDS, PLAIN, SEARCH, bundle, running_python
 from infra.functions import FUNCTIONS
-from tests.bench.report import Row, times
+from tests.bench.report import Options, Row, times
 from tests.infra.cold import Start, floor_start, handler_start
 
 HANDLERS = ("home", "ingest", "checkout", "commit", "search", "indexer")
@@ -17,13 +17,13 @@ MOST_MODULES = 1.15
 PLAIN_MB = 8
 
 
-def run(quick: bool) -> list[Row]:
+def run(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="strata-bench-") as place:
         folders = {kind: Path(place) / kind for kind in KINDS}
         for kind, folder in folders.items():
             with zipfile.ZipFile(bundle(kind, running_python(), "native")) as archive:
                 archive.extractall(folder)
-        return [*_starts(folders, 3 if quick else 9), *_sizes()]
+        return [*_starts(folders, 3 if options.quick else 9), *_sizes()]
 
 
 def _starts(folders: dict[str, Path], rounds: int) -> list[Row]:
@@ -80,6 +80,7 @@ def _sizes() -> list[Row]:
     return rows
 
 
+TITLE = "Cold start"
 NOTE = (
     "Cold starts: fresh processes that have only an unpacked, byte-compiled bundle, until a request can be served,"
     " without the start of the interpreter itself; medians of nine. The baseline makes a client of DynamoDB and imports"

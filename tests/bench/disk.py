@@ -6,14 +6,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tests.bench.report import Row
+from tests.bench.report import Options, Row
 from tests.bench.vaults import Prose, bench
 
 CHARACTERS = 1_024
 
 
-def run(quick: bool) -> list[Row]:
-    count = 2_000 if quick else 20_000
+def run(options: Options) -> list[Row]:
+    count = 2_000 if options.quick else 20_000
     prose = Prose()
     with bench() as made:
         caller = made.caller()
@@ -52,4 +52,5 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-NOTE = "Disk: the vault's file after its write-ahead log was folded in; vectors of 384 numbers, two bytes each."
+TITLE = "Disk"
+NOTE = "The vault's file after its write-ahead log was folded in; vectors of 384 numbers, two bytes each."

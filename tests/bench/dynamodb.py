@@ -12,7 +12,7 @@ from shared.adapters.dynamodb.table import Table
 from shared.domain.memory import Memory, VaultRef
 from shared.domain.selection import Budget
 from shared.ports.store import CheckedOut
-from tests.bench.report import Row
+from tests.bench.report import Options, Row
 from tests.contract.rows import MINUTE, NOW, Maker
 from tests.dynamodb.log import Request, total
 from tests.dynamodb.sizes import item_size
@@ -126,8 +126,8 @@ def read_requests(hits: int) -> dict[str, list[Request]]:
     return {"the debt": debt, f"the rows of {hits} hits": counted.spent()}
 
 
-def run(quick: bool) -> list[Row]:
-    memories = 500 if quick else MEMORIES
+def run(options: Options) -> list[Row]:
+    memories = 500 if options.quick else MEMORIES
     lives = {by: life(by, memories) for by in (25, 1)}
     table = []
     for by, each in lives.items():
@@ -140,7 +140,7 @@ def run(quick: bool) -> list[Row]:
                 *((f"≤ {UNITS_TARGET}", each.units <= UNITS_TARGET) if by == 25 else ()),
             )
         )
-    many = 1_000 if quick else 10_000
+    many = 1_000 if options.quick else 10_000
     small, large = checkout_writes(10), checkout_writes(many)
     table.append(
         Row(
@@ -167,7 +167,8 @@ def run(quick: bool) -> list[Row]:
     return table
 
 
+TITLE = "Writes and requests on DynamoDB"
 NOTE = (
-    "DynamoDB: counted on the table in memory, which charges as the developer guide says: a transaction doubles an"
+    "Counted on the table in memory, which charges as the developer guide says: a transaction doubles an"
     " item's units, an index entry costs its own."
 )

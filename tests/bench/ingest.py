@@ -13,7 +13,7 @@ from time import perf_counter
 from shared.usecases.indexing import catch_up
 from shared.usecases.ingest import NewMessage, ingest
 from shared.usecases.services import Caller
-from tests.bench.report import Row
+from tests.bench.report import Options, Row
 from tests.bench.vaults import START_MS, Bench, Prose, Statement, bench
 
 CHARACTERS = 300
@@ -125,12 +125,13 @@ def measure(count: int, messages: int) -> list[Row]:
     ]
 
 
-def run(quick: bool) -> list[Row]:
-    return measure(200 if quick else 1_000, 1) + measure(5 if quick else 30, 500)
+def run(options: Options) -> list[Row]:
+    return measure(200 if options.quick else 1_000, 1) + measure(5 if options.quick else 30, 500)
 
 
+TITLE = "Ingest"
 NOTE = (
-    "Ingest: the use case and the indexing of words, synced to disk, no model and no HTTP. The baseline runs the very"
+    "The use case and the indexing of words, synced to disk, no model and no HTTP. The baseline runs the very"
     " statements that ingest sent to the vault's file (rows, outbox, words, counters), with ready values, in the same"
     " transactions; both take turns, request by request, and the ratio is the median of theirs. The second baseline is"
     " one plain table with SQLite's own stemmed full-text index."

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.bench.report import Row
+from tests.bench.report import Options, Row
 from tests.e2e.server import Server
 
 LIMIT_MIB = 350
@@ -32,7 +32,7 @@ def await_vectors(http: httpx.Client) -> None:
         time.sleep(0.1)
 
 
-def run(quick: bool) -> list[Row]:
+def run(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="strata-bench-") as folder:
         with Server(Path(folder)) as server, httpx.Client(base_url=server.url, timeout=30) as http:
             messages = [
@@ -58,4 +58,5 @@ def run(quick: bool) -> list[Row]:
     ]
 
 
-NOTE = "Memory: the real server after 20 messages and one search; the baseline has not loaded a model."
+TITLE = "Memory"
+NOTE = "The real server after 20 messages and one search; the baseline has not loaded a model."

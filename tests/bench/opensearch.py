@@ -16,7 +16,7 @@ from shared.adapters.opensearch.transport import Transport
 from shared.domain.memory import Memory, VaultRef
 from shared.domain.text import est_tokens
 from shared.ports.search import Filters
-from tests.bench.report import Row, ms, times
+from tests.bench.report import Options, Row, ms, times
 from tests.bench.vaults import SESSION_ROWS, START_MS, STEP_MS, InstantEmbedder, Prose
 from tests.contract.opensearch_rig import MemoryRows
 from tests.contract.rows import uuid7
@@ -91,19 +91,20 @@ def measure(transport: Transport, count: int) -> list[Row]:
     ]
 
 
-def run(quick: bool) -> list[Row]:
+def run(options: Options) -> list[Row]:
     if missing := missing_tools():
         return [Row("OpenSearch", f"not measured: {' and '.join(missing)} not found")]
     with running(steady=True) as url:
         transport = Transport(url, timeout=60.0)
         try:
-            return measure(transport, 2_000 if quick else 20_000)
+            return measure(transport, 2_000 if options.quick else 20_000)
         finally:
             transport.close()
 
 
+TITLE = "OpenSearch"
 NOTE = (
-    f"OpenSearch: a real node of one shard on this machine; rows of {CHARACTERS} characters in sessions of"
+    f"A real node of one shard on this machine; rows of {CHARACTERS} characters in sessions of"
     f" {SESSION_ROWS}, random vectors of 384 dimensions, batches of {ROWS_AT_ONCE} as the indexer sends them, embedding"
     f" left out. Search: the index's whole part (counting, choosing, exact ranking of {TOP}) with the query's vector"
     f" given, median wall time of {QUESTIONS} questions after {WARM_UP} unmeasured ones."

@@ -10,7 +10,7 @@ from time import perf_counter
 from shared.domain.memory import VaultRef
 from shared.domain.selection import Budget
 from shared.ports.store import CheckedOut, Lease
-from tests.bench.report import Row, ms, paired, times
+from tests.bench.report import Options, Row, ms, paired, times
 from tests.bench.vaults import START_MS, Bench, bench
 
 SMALL = 1_000
@@ -80,8 +80,8 @@ def debt_seconds(made: Bench, vaults: tuple[VaultRef, VaultRef]) -> tuple[float,
     return statistics.median(spent[0]), statistics.median(spent[1])
 
 
-def run(quick: bool) -> list[Row]:
-    count = 100_000 if quick else 1_000_000
+def run(options: Options) -> list[Row]:
+    count = 100_000 if options.quick else 1_000_000
     with bench() as made:
         small = made.fill(SMALL, TEXT)
         large = made.fill(count, TEXT)
@@ -132,8 +132,9 @@ def run(quick: bool) -> list[Row]:
     ]
 
 
+TITLE = "Checkout and debt"
 NOTE = (
-    f"Checkout: median of {ROUNDS} checkouts on each vault, taking turns, synced to disk; each batch is released before"
+    f"Median of {ROUNDS} checkouts on each vault, taking turns, synced to disk; each batch is released before"
     " the next. A checkout writes its header and one list of row numbers (8 bytes a source); the sources themselves"
     " carry no lease mark."
 )

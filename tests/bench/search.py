@@ -8,7 +8,7 @@ import statistics
 from time import process_time
 
 from shared.usecases.search import search
-from tests.bench.report import Row, ms, times
+from tests.bench.report import Options, Row, ms, times
 from tests.bench.vaults import Bench, Prose, bench
 
 ONE_PASSAGE = 420
@@ -60,12 +60,12 @@ def measure(made: Bench, prose: Prose, count: int, characters: int, target: floa
     )
 
 
-def run(quick: bool) -> list[Row]:
-    large = 20_000 if quick else 100_000
+def run(options: Options) -> list[Row]:
+    large = 20_000 if options.quick else 100_000
     rows = []
     for count, characters, target in (
         (1_000, ONE_PASSAGE, 0.005),
-        (large, ONE_PASSAGE, None if quick else 0.150),
+        (large, ONE_PASSAGE, None if options.quick else 0.150),
         (large, KILOBYTE, None),
     ):
         with bench() as made:
@@ -73,8 +73,9 @@ def run(quick: bool) -> list[Row]:
     return rows
 
 
+TITLE = "Search"
 NOTE = (
-    f"Search: the whole use case (reading changes, ranking, fetching {TOP} rows) with the query's vector given, median"
+    f"The whole use case (reading changes, ranking, fetching {TOP} rows) with the query's vector given, median"
     f" CPU time of {QUESTIONS} questions of about ten words, most of them function words; vocabulary of 30,000 words"
     " by Zipf's law, random vectors. The baseline asks an FTS5 table (porter) for the same words by bm25() and fetches"
     " nothing else."
