@@ -18,6 +18,7 @@ def handler(call: Call[PrepareRequest]) -> Reply:
             turns,
             body.density or "default",
             body.context_limit,
+            body.context_tokens,
             body.tiers,
             body.importance,
         )

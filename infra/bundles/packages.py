@@ -72,17 +72,32 @@ def installed(kind: str, python: str, architecture: str, folder: Path, root: Pat
     if place.is_dir():
         return place
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="installing-", dir=folder) as work:
-        wanted, filled = Path(work) / "requirements.txt", Path(work) / "packages"
+    with tempfile.TemporaryDirectory(prefix="exporting-", dir=folder) as work:
+        wanted = Path(work) / "requirements.txt"
         _export(kind, wanted, root)
-        _install(wanted, filled, python, architecture, root)
+        install(wanted, place, python, architecture, root)
+    return place
+
+
+def install(wanted: Path, place: Path, python: str, architecture: str, root: Path) -> None:
+    """Make the folder `place` and in it exactly what a requirements file names with hashes, from wheels alone.
+
+    Raises as `installed`.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    platform = PLATFORMS[architecture]
+    target = ["--python-version", python, *(() if platform is None else ("--python-platform", platform))]
+    # Copies: what is linked to the cache of uv could be changed there.
+    exact = ["--only-binary", ":all:", "--require-hashes", "--no-deps", "--link-mode", "copy"]
+    with tempfile.TemporaryDirectory(prefix="installing-", dir=place.parent) as work:
+        filled = Path(work) / "packages"
+        _uv(["pip", "install", "--target", str(filled), *target, *exact, "--requirements", str(wanted)], root)
         try:
             filled.rename(place)
         except OSError:
             # Another process was faster; its folder holds the same.
             if not place.is_dir():
                 raise
-    return place
 
 
 def _export(kind: str, wanted: Path, root: Path) -> None:
@@ -92,14 +107,6 @@ def _export(kind: str, wanted: Path, root: Path) -> None:
     _uv(["export", *chosen, *output], root)
 
 
-def _install(wanted: Path, filled: Path, python: str, architecture: str, root: Path) -> None:
-    platform = PLATFORMS[architecture]
-    target = ["--python-version", python, *(() if platform is None else ("--python-platform", platform))]
-    # Copies: what is linked to the cache of uv could be changed there.
-    exact = ["--only-binary", ":all:", "--require-hashes", "--no-deps", "--link-mode", "copy"]
-    _uv(["pip", "install", "--target", str(filled), *target, *exact, "--requirements", str(wanted)], root)
-
-
 def _uv(arguments: Sequence[str], root: Path) -> None:
     tool = _tool(root)
     if tool is None:
@@ -107,7 +114,7 @@ def _uv(arguments: Sequence[str], root: Path) -> None:
     command = [tool, *arguments, "--python", sys.executable, "--no-python-downloads", "--quiet"]
     ran = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if ran.returncode:
-        raise BundleError(f"uv {arguments[0]} could not make the packages of a bundle:\n{ran.stderr.strip()}")
+        raise BundleError(f"uv {arguments[0]} could not install the packages:\n{ran.stderr.strip()}")
 
 
 def _tool(root: Path) -> str | None:

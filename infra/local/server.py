@@ -196,7 +196,7 @@ def _listen(settings: Settings) -> socket.socket:
 class Served(bootstrap.Backend, Protocol):
     """A back end that a process of its own serves."""
 
-    def stored(self) -> Iterable[VaultRef]:
+    def unfinished(self) -> Iterable[VaultRef]:
         """Contents that may have changes or passages waiting from before the start."""
         ...
 
@@ -206,14 +206,16 @@ def serve(
     settings: Settings,
     about: str,
     others: Callable[[], Sequence[Any]] | None = None,
+    upkeep: Callable[[], bool] | None = None,
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; the line that says so ends with `about`.
 
-    `others` are records of the change stream besides those of rows. Raises `OSError` when it cannot listen.
+    `others` are records of the change stream besides those of rows, `upkeep` takes a step of what the back end's files
+    need when nobody waits. Raises `OSError` when it cannot listen.
     """
     with _listen(settings) as listener:
         bootstrap.activate(backend)
-        worker = Worker(backend.services, others=others)
+        worker = Worker(backend.services, others=others, upkeep=upkeep)
         threads = ThreadPoolExecutor(THREADS, thread_name_prefix="strata")
         application = Application(Gateway(backend.services, worker), threads)
         config = uvicorn.Config(
@@ -235,7 +237,7 @@ def serve(
 
         def ready() -> None:
             print(f"strata is ready on http://{host}:{port} ({about})", flush=True)
-            worker.start(backend.stored)
+            worker.start(backend.unfinished)
 
         try:
             server = Server(config, ready)
@@ -275,7 +277,7 @@ def _embedded(settings: Settings) -> None:
             f"STRATA_BACKEND={settings.backend!r} is not served here: `make serve-aws` runs it on this machine"
         )
     with bootstrap.Embedded(settings) as backend:
-        serve(backend, settings, f"data: {settings.data}")
+        serve(backend, settings, f"data: {settings.data}", upkeep=backend.upkeep.step)
 
 
 def main() -> int:

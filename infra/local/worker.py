@@ -21,11 +21,15 @@ log = logging.getLogger("strata.worker")
 
 CHANGES_AT_ONCE = 500
 VECTORS_BEFORE_ANSWER = 64
-# Small, so that a request that waits for the same vault does not wait long.
-VECTORS_AT_ONCE = 8
+"""A request that changes more rows is answered without any: all its vectors are made in the background."""
+# Few at first, twice as many while a batch is soon over: the end of the server does not wait long, whatever the model.
+VECTORS_AT_ONCE, MOST_VECTORS_AT_ONCE = 8, 256
+SOON_S = 0.05
 RETRY_S, MAX_RETRY_S = 1.0, 60.0
 TIDY_S = 2.0
 REST_S = 5.0
+# Between two steps of upkeep.
+BREATH_S = 0.02
 
 
 class Worker:
@@ -39,11 +43,16 @@ class Worker:
         services: Services,
         indexer: Callable[[Any, object], dict[str, Any]] = indexer,
         others: Callable[[], Sequence[Any]] | None = None,
+        upkeep: Callable[[], bool] | None = None,
     ) -> None:
-        """`others` hands out, once each, records of the change stream that ask for something else than indexing."""
+        """`others` hands out, once each, records of the change stream that ask for something else than indexing.
+
+        `upkeep` takes one bounded step of the store's upkeep and says whether there is another to take soon.
+        """
         self._services = services
         self._indexer = indexer
         self._others = others
+        self._upkeep = upkeep
         self._left_over: list[Any] = []
         self._wake = threading.Condition()
         self._waiting: OrderedDict[VaultRef, float] = OrderedDict()
@@ -51,6 +60,8 @@ class Worker:
         self._locks: dict[VaultRef, threading.Lock] = {}
         self._stopping = False
         self._resting_until = 0.0
+        self._batches: dict[VaultRef, int] = {}
+        """How many passages the thread embeds next, where it is not `VECTORS_AT_ONCE`."""
         self._failures: dict[VaultRef, int] = {}
         """How often the thread failed at a vault whose last attempt did."""
         self._thread: threading.Thread | None = None
@@ -97,10 +108,12 @@ class Worker:
                 self._queue(found)
         except Exception as error:
             log.error("looking for waiting vaults failed: %s", type(error).__name__)
+        again = None if self._others is None and self._upkeep is None else time.monotonic()
         while not self._stopping:
             self._tidy()
-            vault = self._next()
+            vault = self._next(again)
             if vault is None:
+                again = time.monotonic() + (BREATH_S if self._keep_up() else TIDY_S)
                 continue
             more = self._fill(vault) if self._attempt(vault, 0) else None
             if more is None:
@@ -125,21 +138,26 @@ class Worker:
         except Exception as error:
             log.error("finishing what was left failed: %s", type(error).__name__)
 
-    def _next(self) -> VaultRef | None:
-        """The vault that waits longest of those whose turn has come; None at the end, or when it is time to tidy."""
+    def _keep_up(self) -> bool:
+        """Take a step of upkeep; whether there is another to take soon."""
+        try:
+            return self._upkeep is not None and self._upkeep()
+        except Exception as error:
+            log.error("upkeep failed: %s", type(error).__name__)
+            return False
+
+    def _next(self, again: float | None) -> VaultRef | None:
+        """The vault that waits longest of those whose turn has come; None at the end, and at `again` at the latest."""
         with self._wake:
-            tidied = time.monotonic()
             while not self._stopping:
                 now = time.monotonic()
+                if again is not None and now >= again:
+                    return None
                 vault = next((vault for vault, turn in self._waiting.items() if turn <= now), None)
                 if vault is not None:
                     del self._waiting[vault]
                     return vault
-                turns = (
-                    [*self._waiting.values()] if self._others is None else [*self._waiting.values(), tidied + TIDY_S]
-                )
-                if self._others is not None and now >= tidied + TIDY_S:
-                    return None
+                turns = [*self._waiting.values(), *(() if again is None else (again,))]
                 self._wake.wait(min(turns) - now if turns else None)
             return None
 
@@ -178,6 +196,9 @@ class Worker:
                     # It paid for the vectors of others already; its own come in the background.
                     vectors = 0
                 while changes := feed.pending(vault, CHANGES_AT_ONCE):
+                    if len(changes) > VECTORS_BEFORE_ANSWER:
+                        # A part of them would not make it whole, and the answer would wait for it.
+                        vectors = 0
                     event = {"Records": [record(vault, change) for change in changes], "vectors": vectors}
                     vectors = 0
                     failures = {each["itemIdentifier"] for each in self._indexer(event, None)["batchItemFailures"]}
@@ -196,12 +217,18 @@ class Worker:
     def _fill(self, vault: VaultRef) -> bool | None:
         """Make some vectors; whether there may be more to make, None when it failed."""
         try:
+            batch = self._batches.pop(vault, VECTORS_AT_ONCE)
             if not self._services.index.without_vectors(vault, 1):
                 return False
-            # Outside the lock, so that no request of this vault waits for the model.
+            # Without the vault's turn, so that no request of this vault waits for the model. At worst a passage is
+            # embedded twice.
             load_model(self._services, vault)
-            with self._turn(vault):
-                return fill_vectors(self._services, vault, VECTORS_AT_ONCE) > 0
+            begun = time.monotonic()
+            made = fill_vectors(self._services, vault, batch)
+            spent = time.monotonic() - begun
+            if spent < 4 * SOON_S:
+                self._batches[vault] = min(2 * batch, MOST_VECTORS_AT_ONCE) if spent < SOON_S else batch
+            return made > 0
         except (StaleEpoch, NotFound):
             self._forget(vault)
             return False

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shared.adapters.opensearch.transport import Transport
     from shared.ports.dead_letters import DeadLetters
     from shared.ports.embedder import Embedder
-    from shared.ports.search import Filters, Hit, IndexStatus, Passage, RepairableIndex, Vector
+    from shared.ports.search import Filters, Hit, IndexStatus, Passage, Query, RepairableIndex, Vector
 
 CONNECT_S, READ_S = 1.0, 3.0
 CONNECTIONS = 50
@@ -100,10 +100,8 @@ class LazyIndex:
     def put_vectors(self, vault: VaultRef, passages: Sequence[Passage], vectors: Vector) -> None:
         self.made().put_vectors(vault, passages, vectors)
 
-    def search(
-        self, vault: VaultRef, query: str, vector: Vector | None, noise: float, filters: Filters, limit: int
-    ) -> tuple[Hit, ...]:
-        return self.made().search(vault, query, vector, noise, filters, limit)
+    def search(self, vault: VaultRef, query: Query, filters: Filters, limit: int) -> tuple[Hit, ...]:
+        return self.made().search(vault, query, filters, limit)
 
     def status(self, vault: VaultRef) -> IndexStatus:
         return self.made().status(vault)
@@ -203,6 +201,10 @@ class Aws:
     def stored(self) -> list[VaultRef]:
         """Every vault content that the table holds; reads all of it."""
         return list(self._contents())
+
+    def unfinished(self) -> list[VaultRef]:
+        """Every content: nothing here remembers which of them wait."""
+        return self.stored()
 
     def has_vaults(self) -> bool:
         """Reads the table until it meets one."""

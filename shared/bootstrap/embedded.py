@@ -12,6 +12,7 @@ from shared.adapters.sqlite.files import FolderOwner, VaultFiles
 from shared.adapters.sqlite.index import SqliteIndex
 from shared.adapters.sqlite.outbox import Outbox
 from shared.adapters.sqlite.store import SqliteStore
+from shared.adapters.sqlite.upkeep import Upkeep
 from shared.adapters.system.clock import RandomIds, SystemClock
 from shared.adapters.system.letters import KeptBack
 from shared.adapters.system.telemetry import Silent
@@ -41,6 +42,7 @@ class Embedded:
             self._usage = SqliteUsage(folder)
             undo.callback(self._usage.close)
             self._files = VaultFiles(folder, self.directory)
+            self.upkeep = Upkeep(self._files)
             self._assemble(settings, embedders)
             self.finish_purges()
             undo.pop_all()
@@ -84,6 +86,9 @@ class Embedded:
     def stored(self) -> list[VaultRef]:
         """Every vault content on the disk."""
         return self._files.stored()
+
+    def unfinished(self) -> list[VaultRef]:
+        return list(self._files.dirty())
 
     @property
     def repairable(self) -> RepairableIndex:

@@ -123,13 +123,14 @@ def fill(candidates: Iterable[Candidate[Row]], budget: int, max_bytes: int) -> P
     return Page(tuple(taken), truncated=False, cut=False)
 
 
-def with_more_spanning(page: Page[Row]) -> Page[Row]:
+def with_more_spanning(page: Page[Row], *, at_once: bool = False) -> Page[Row]:
     """The page when spanning rows were left out of it: where nothing else moves the window on, they come next.
 
-    The instant of the spanning rows gets pages of its own, cut after what each of them holds.
+    So they do with `at_once`, which says that pages further on would not meet one of them. The instant of the spanning
+    rows gets pages of its own, cut after what each of them holds.
     """
     last = max((number for number, candidate in enumerate(page.rows) if candidate.spanning), default=None)
-    if last is None or (page.truncated and not page.cut):
+    if last is None or (page.truncated and not page.cut and not at_once):
         return page
     instant = page.rows[last].instant
     first = next(number for number, candidate in enumerate(page.rows) if candidate.instant == instant)

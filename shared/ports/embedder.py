@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = "npt.NDArray[np.float32]"
 
 
+SENTENCE_MODEL = 0.5
+"""The `nearness` of a model that was trained on sentences, unless it was measured otherwise."""
+
+
 class Embedder(Protocol):
     """Safe to call from several threads.
 
@@ -30,6 +34,11 @@ class Embedder(Protocol):
     @property
     def noise(self) -> float:
         """The cosine below which nearness means nothing: almost all unrelated pairs lie below it."""
+        ...
+
+    @property
+    def nearness(self) -> float:
+        """The weight of nearness in a score, 0..1: how far this model is to be trusted beside the words."""
         ...
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from shared.domain.memory import Memory, VaultRef
+from shared.domain.window import Window
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +31,21 @@ class Filters:
     session_id: str | None = None
     from_ms: int | None = None
     to_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked. `vector` is None when no model can answer.
+
+    `noise` is the cosine below which the model's nearness means nothing, `nearness` its weight in 0..1; words have the
+    rest. `periods` are those that the text speaks of: rows of their dates are preferred, not required.
+    """
+
+    text: str
+    vector: Vector | None = None
+    noise: float = 1.0
+    nearness: float = 0.5
+    periods: tuple[Window, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +102,8 @@ class SearchIndex(Protocol):
         """Store unit vectors, one row each. A passage whose memory is gone meanwhile is passed over."""
         ...
 
-    def search(
-        self, vault: VaultRef, query: str, vector: Vector | None, noise: float, filters: Filters, limit: int
-    ) -> tuple[Hit, ...]:
-        """The `limit` best rows, scores in 0..1 and never rising. `vector` is None when no model can answer.
-
-        `noise` is the cosine below which the model's nearness means nothing.
-        """
+    def search(self, vault: VaultRef, query: Query, filters: Filters, limit: int) -> tuple[Hit, ...]:
+        """The `limit` best rows, scores in 0..1 and never rising."""
         ...
 
     def status(self, vault: VaultRef) -> IndexStatus: ...

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from shared.domain.readable_dates import MONTHS
+
 TARGET = 450
 """Characters of a passage at most."""
 
@@ -12,11 +14,6 @@ TARGET = 450
 _UNIT = re.compile(r"[^\n]*?(?:[.!?…][\"'”’)\]]*[^\S\n]+|[。！？]+|\n+)|[^\n]+", re.DOTALL)
 _LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Spelled here because a process's locale must not change what is embedded.
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
 
 
 def chunks(text: str) -> list[str]:
@@ -29,7 +26,7 @@ def chunks(text: str) -> list[str]:
         return [text]
     passages: list[str] = []
     current = ""
-    for unit in _UNIT.findall(text):
+    for unit in sentences(text):
         rest = unit
         if len(current) + len(rest) <= TARGET:
             current += rest
@@ -46,6 +43,11 @@ def chunks(text: str) -> list[str]:
     return passages
 
 
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text, in order, each with the white space behind it; joined they are the text."""
+    return _UNIT.findall(text)
+
+
 def _cut(run: str) -> int:
     space = _LAST_SPACE.match(run, 0, TARGET)
     return space.end() if space is not None and space.end() > TARGET // 2 else TARGET
@@ -57,4 +59,4 @@ def embedded_text(role: str, date_ms: int, passage: str) -> str:
         day = _EPOCH + timedelta(milliseconds=date_ms)
     except OverflowError:
         return f"{role}: {passage}"
-    return f"{role} ({day.day} {_MONTHS[day.month - 1]} {day.year}): {passage}"
+    return f"{role} ({day.day} {MONTHS[day.month - 1]} {day.year}): {passage}"

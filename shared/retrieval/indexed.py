@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from shared.domain.window import Window
 from shared.retrieval.chunks import embedded_text
 from shared.retrieval.tokens import tokens
 
@@ -47,11 +48,13 @@ class IndexedPassage:
 
 @dataclass(frozen=True, slots=True)
 class QuerySignals:
-    """A query as `tokens` cuts it, its unit vector if a model could answer, and the model's noise level."""
+    """A query as `tokens` cuts it, its unit vector if a model could answer, and how far to trust that model."""
 
     tokens: tuple[str, ...]
     vector: Floats | None = None
     noise: float = 1.0
+    nearness: float = 0.5
+    periods: tuple[Window, ...] = ()
 
 
 Words = tuple[tuple[str, ...], list[str]]
@@ -99,11 +102,15 @@ def _heading(role: str, day: int) -> tuple[str, ...]:
     return tuple(tokens(embedded_text(role, day * DAY_MS, "")))
 
 
-def unit(vector: npt.NDArray[np.float16] | Floats) -> Floats:
-    """The vector at the precision it is stored with, at unit length: the same before and after a restart."""
-    rounded = vector.astype(np.float16).astype(np.float32)
-    length = np.float32(np.sqrt(rounded @ rounded))
-    scaled: Floats = rounded / length if length > 0 else rounded
+def unit(vectors: npt.NDArray[np.float16] | Floats) -> Floats:
+    """Vectors, or one, at the precision they are stored with, at unit length: the same before and after a restart.
+
+    One without a direction stays as it is.
+    """
+    rounded = vectors.astype(np.float16).astype(np.float32)
+    products: Floats = np.vecdot(rounded, rounded)
+    lengths: Floats = np.sqrt(products)[..., np.newaxis]
+    scaled: Floats = (rounded / np.where(lengths > 0, lengths, np.float32(1))).astype(np.float32, copy=False)
     return scaled
 
 

@@ -104,6 +104,20 @@ class PassageTable:
         self.used = end
         return first
 
+    def write_all(self, facts: Sequence[Facts], numbers: Sequence[int], lengths: Longs) -> None:
+        """`write` for many passages: one entry each, those of a memory in the order of their numbers."""
+        first, end = self.used, self.used + len(facts)
+        self._reserve(end)
+        here = slice(first, end)
+        self.number[here] = numbers
+        self.memory[here] = np.arange(first, end) - self.number[here]
+        self.length[here] = lengths
+        for name in ("tier", "importance", "date", "covers_from", "covers_to", "session", "role"):
+            getattr(self, name)[here] = [getattr(each, name) for each in facts]
+        self.id_high[here] = [each.id[0] for each in facts]
+        self.id_low[here] = [each.id[1] for each in facts]
+        self.used = end
+
     def slots_of(self, first: int) -> range:
         """The slots of the memory that begins at `first`."""
         end = first + 1

@@ -14,11 +14,11 @@ Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
-OWN_WEIGHT = 0.25
-CONTEXT_WEIGHT = 0.25
-WORDS_WEIGHT = 0.5
-SESSION_WEIGHT = 0.6
-SPEAKER_WEIGHT = 0.15
+OWN_SHARE = 0.3
+"""Of nearness: the passage's own. The rest is that of the passage together with its neighbours."""
+SESSION_WEIGHT = 0.7
+SPEAKER_WEIGHT = 0.1
+PERIOD_WEIGHT = 0.15
 PRIOR_DEPTH = 500
 """Passages, best first, from which sessions are judged: fixed, so that no order depends on a limit."""
 SESSION_BEST = 3
@@ -31,7 +31,8 @@ class Candidates:
     * `words` in 0..1. `own` and `context` are cosines, None without a query vector; where `has_vector` is false they
       mean nothing.
     * `session` is a code of 0 or more, or -1. `speaks` marks passages by the one speaker whom the query names, None
-      when it names none or several.
+      when it names none or several. `within` marks those of the periods that it names, None when it names none.
+    * `nearness` is the weight of the cosines beside the words, 0..1.
     * `memory` numbers the memory of each passage: a position in `tier`, `date`, `id_high` and `id_low`, which describe
       memories and may be longer. Ids are the two halves of a UUID.
     * `session_sizes` counts the visible passages of each session by its code. It is needed only when some of them are
@@ -51,6 +52,8 @@ class Candidates:
     id_high: npt.NDArray[np.uint64]
     id_low: npt.NDArray[np.uint64]
     session_sizes: Ints | None = None
+    within: Bools | None = None
+    nearness: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,8 @@ def base_scores(found: Candidates) -> Doubles:
     words = found.words.astype(np.float64)
     if found.own is None or found.context is None:
         return words
-    near = OWN_WEIGHT * np.clip(found.own, 0.0, 1.0) + CONTEXT_WEIGHT * np.clip(found.context, 0.0, 1.0)
-    fused = (near + WORDS_WEIGHT * words) / (OWN_WEIGHT + CONTEXT_WEIGHT + WORDS_WEIGHT)
+    near = OWN_SHARE * np.clip(found.own, 0.0, 1.0) + (1.0 - OWN_SHARE) * np.clip(found.context, 0.0, 1.0)
+    fused = found.nearness * near + (1.0 - found.nearness) * words
     mixed: Doubles = np.where(found.has_vector, fused, words)
     return mixed
 
@@ -108,9 +111,10 @@ def passage_scores(found: Candidates) -> Doubles:
     base = base_scores(found)
     total = base + SESSION_WEIGHT * session_priors(base, found.session, found.session_sizes)
     weights = 1.0 + SESSION_WEIGHT
-    if found.speaks is not None:
-        total = total + SPEAKER_WEIGHT * found.speaks
-        weights += SPEAKER_WEIGHT
+    for weight, favoured in ((SPEAKER_WEIGHT, found.speaks), (PERIOD_WEIGHT, found.within)):
+        if favoured is not None:
+            total = total + weight * favoured
+            weights += weight
     return np.clip(total / weights, 0.0, 1.0)
 
 
@@ -126,12 +130,11 @@ def rank(found: Candidates, limit: int, tiers_default: bool) -> list[Ranked]:
     np.maximum.at(best, found.memory, passage_scores(found))
     hit = np.zeros(len(found.tier), np.bool_)
     hit[found.memory[found.matched]] = True
-    if hit.any():
-        rest = ~hit
-        best[rest] = np.minimum(best[rest], best[hit].min())
     # Scores end at 1: two more puts every match before every other row.
     key = np.where(hit, best + 2.0, best)
     rows = np.flatnonzero(best >= 0.0)
+    if hit.any():
+        best[~hit] = np.minimum(best[~hit], best[hit].min())
     order = _leading(found, key, rows, limit)
     if tiers_default:
         kinds = found.tier[rows]

@@ -20,6 +20,11 @@ _ASCII_WORDS = bytes(ord(chr(c).lower()) if chr(c).isascii() and chr(c).isalnum(
 _INNER_DOT = re.compile(r"\.[A-Za-z0-9]")
 _RUN = re.compile(r"[^\W_]+(?:[._][^\W_]+)*")
 _PART = re.compile(r"[._]")
+# Names in camel case, and their parts; words and numbers joined by hyphens.
+_HUMP = re.compile(r"[a-z0-9][A-Z]")
+_ASCII_RUN = re.compile(r"[A-Za-z0-9]+")
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_HYPHENED = re.compile(r"(?<![\w-])[^\W_]+(?:-[^\W_]+)+(?![\w-])")
 
 # Scripts written without spaces between words: single characters and pairs stand for words.
 _UNSPACED = re.compile(
@@ -65,10 +70,20 @@ def fold(text: str) -> str:
 def tokens(text: str) -> list[str]:
     """Stems of the words of `text`, in order, repeats included.
 
-    Joined names such as ``foo_bar`` or ``v1.2`` yield their parts and then the whole. Scripts without spaces yield
-    every character and every pair of neighbours; emoji are words of their own. A text without any of these yields its
-    other visible characters, so that only white space and lone surrogates are unfindable. Never raises.
+    Joined names yield their parts and the whole: ``foo_bar``, ``fooBar`` and ``foo-bar`` all have foo, bar and foobar,
+    ``v1.2`` has v1, 2 and itself. Wholes with hyphens and parts of camel case stand at the end. Scripts without spaces
+    yield every character and every pair of neighbours; emoji are words of their own. A text without any of these
+    yields its other visible characters, so that only white space and lone surrogates are unfindable. Never raises.
     """
+    found = _plain(text)
+    if "-" in text:
+        found += [stem(run.replace("-", "")[:MAX_TOKEN]) for run in _HYPHENED.findall(fold(text))]
+    if _HUMP.search(text):
+        found += _humps(text)
+    return found
+
+
+def _plain(text: str) -> list[str]:
     if text.isascii() and "_" not in text and not _INNER_DOT.search(text):
         plain = _POSSESSIVE.sub("", text) if "'" in text else text
         words = plain.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
@@ -76,6 +91,12 @@ def tokens(text: str) -> list[str]:
     folded = _POSSESSIVE.sub("", fold(text))
     found = list(_ascii_words(folded) if folded.isascii() else _words(folded))
     return found or _visible(folded) or _visible(text)
+
+
+def _humps(text: str) -> list[str]:
+    """The parts of names in camel case, those of one letter left out."""
+    names = (run for run in _ASCII_RUN.findall(text) if len(run) <= MAX_TOKEN and _HUMP.search(run))
+    return [stem(part.lower()) for name in names for part in _HUMPS.findall(name) if len(part) > 1]
 
 
 def _visible(text: str) -> list[str]:
@@ -94,8 +115,10 @@ def _joined(run: str) -> Iterator[str]:
     for part in _PART.split(run):
         if part:
             yield stem(part[:MAX_TOKEN])
-    if "." in run or "_" in run:
+    if "." in run:
         yield run[:MAX_TOKEN]
+    elif "_" in run:
+        yield stem(run.replace("_", "")[:MAX_TOKEN])
 
 
 def _words(text: str) -> Iterator[str]:

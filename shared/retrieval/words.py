@@ -22,6 +22,7 @@ B = 0.75
 AVERAGE_LENGTHS = (25.0, 75.0, 125.0)
 SATURATION = 10.0
 """BM25 at which a field's score is one half."""
+FIELD_WEIGHTS = (0.3, 0.35, 0.35)
 
 
 def length_norms(table: PassageTable) -> tuple[Floats, Floats, Floats]:
@@ -40,7 +41,7 @@ def length_norms(table: PassageTable) -> tuple[Floats, Floats, Floats]:
 def word_scores(
     table: PassageTable, postings: Postings, terms: Iterable[int], norms: tuple[Floats, Floats, Floats]
 ) -> tuple[Floats, Bools]:
-    """For every slot the mean of its three saturated field scores, in 0..1, and whether its own text holds a term."""
+    """For every slot the weighted mean of its saturated scores, in 0..1, and whether it or a neighbour holds a term."""
     n = table.used
     population = max(1, int(np.count_nonzero(table.alive[:n])))
     sums = tuple(np.zeros(n, np.float32) for _ in norms)
@@ -69,7 +70,14 @@ def word_scores(
             # A place met twice gets the same value twice.
             total = sums[number]
             total[touched] = total[touched] + part(idf, times, norms[number][touched])
-    return mean_of_fields(sums), matched
+    return mean_of_fields(sums), beside(table, matched) & table.alive[:n]
+
+
+def beside(table: PassageTable, matched: Bools) -> Bools:
+    """The matching passages and their neighbours: "At seven." says little without "When do we eat?"."""
+    n = table.used
+    near: Bools = matched | matched[table.previous[:n]] | matched[table.following[:n]]
+    return near
 
 
 def rarity(population: int, frequency: int) -> np.float32:
@@ -89,8 +97,11 @@ def part(idf: np.float32, times: Floats, norm: Floats) -> Floats:
 
 def mean_of_fields(sums: Sequence[Floats]) -> Floats:
     """In 0..1, from the sums of the three fields."""
-    saturated = [total / (total + np.float32(SATURATION)) for total in sums]
-    scores: Floats = ((saturated[0] + saturated[1] + saturated[2]) / np.float32(3)).astype(np.float32)
+    own, near, wide = (
+        np.float32(weight) * (total / (total + np.float32(SATURATION)))
+        for weight, total in zip(FIELD_WEIGHTS, sums, strict=True)
+    )
+    scores: Floats = (own + near + wide).astype(np.float32)
     return scores
 
 

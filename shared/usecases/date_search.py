@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from shared.domain import metering
 from shared.domain.errors import InvalidRequest
@@ -13,6 +14,7 @@ from shared.domain.times import MAX_MS, MIN_MS, to_text
 from shared.domain.transfer import canonical_uuid
 from shared.domain.window import (
     Candidate,
+    Page,
     Window,
     fill,
     parse_bounds,
@@ -112,6 +114,11 @@ def _best(
     return taken[: len(shown)], answer
 
 
+def _begins(candidate: Candidate[Memory]) -> int:
+    covers = candidate.row.covers
+    return candidate.instant if covers is None else covers.from_ms
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """Reads a window in its order, the spanning reflections of its last millisecond included."""
@@ -131,7 +138,7 @@ class _Reader:
         shared = min(sum(candidate.tokens for candidate in spanning), budget // 2)
         page = fill(self._ordered(spanning, after, budget - shared), budget, ROWS_BYTES)
         if left_out:
-            page = with_more_spanning(page)
+            page = with_more_spanning(page, at_once=self._would_miss(left_out, page))
         covered = _window_json(
             returned(self.window, page, newest_first=self.newest_first, resumed=None if after is None else after[0])
         )
@@ -170,23 +177,41 @@ class _Reader:
         first = self.services.store.timeline(self.caller.vault, self._query(None, limit=1))
         return (first[0].date_ms if first else self.window.last_ms), after_id
 
-    def _spanning(self, budget: int, after: SortKey | None) -> tuple[list[Candidate[Memory]], bool]:
-        """The spanning reflections of this page in their order, and whether more were left out."""
+    def _spanning(self, budget: int, after: SortKey | None) -> tuple[list[Candidate[Memory]], list[Candidate[Memory]]]:
+        """The spanning reflections of this page in their order, and the first of those that were left out."""
         at: SortKey | None = None
         if after is not None:
             if after[0] == self.window.last_ms:
                 at = after
             elif self.newest_first:
                 # They stand before the instant at hand and were on its first page.
-                return [], False
+                return [], []
         found: list[Candidate[Memory]] = []
+        for rows in self._spanning_after(at):
+            found += rows
+            fitting = within_half(found, budget)
+            if fitting < len(found):
+                return found[:fitting], found[fitting:]
+        return found, []
+
+    def _spanning_after(self, at: SortKey | None) -> Iterator[list[Candidate[Memory]]]:
         while True:
             rows = self.services.store.spanning(self.caller.vault, self._query(at))
-            found.extend(map(self._candidate, rows))
-            fitting = within_half(found, budget)
-            if fitting < len(found) or len(rows) < ROWS_AT_ONCE:
-                return found[:fitting], fitting < len(found)
+            yield list(map(self._candidate, rows))
+            if len(rows) < ROWS_AT_ONCE:
+                return
             at = (self.window.last_ms, rows[-1].id)
+
+    def _would_miss(self, left_out: list[Candidate[Memory]], page: Page[Memory]) -> bool:
+        """Whether a reflection that was left out begins where the page ends or later: no page after it would meet it.
+
+        Oldest first the spanning ones come last, so that no page passes them.
+        """
+        if not self.newest_first or not page.truncated:
+            return False
+        edge = page.rows[-1].instant
+        rest = self._spanning_after((self.window.last_ms, left_out[-1].id))
+        return any(_begins(each) >= edge for each in chain(left_out, chain.from_iterable(rest)))
 
     def _ordered(
         self, spanning: Sequence[Candidate[Memory]], after: SortKey | None, budget: int

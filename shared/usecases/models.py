@@ -75,20 +75,21 @@ class Meaning:
     A model that is still being loaded refuses nothing.
     """
 
-    vector: Vector | None
-    noise: float
+    vector: Vector | None = None
+    noise: float = 1.0
+    nearness: float = 0.0
     refusal: Unavailable | None = None
 
 
 def meaning_of(services: Services, model: str, query: str) -> Meaning:
     embedder = services.embedders.get(model)
     if embedder is None:
-        return Meaning(None, 1.0)
+        return Meaning()
     if not load_within(embedder, LOAD_WAIT_S):
-        return Meaning(None, embedder.noise)
+        return Meaning()
     try:
-        return Meaning(embedder.embed_query(query), embedder.noise)
+        return Meaning(embedder.embed_query(query), embedder.noise, embedder.nearness)
     except Unavailable as refusal:
-        return Meaning(None, embedder.noise, refusal)
+        return Meaning(refusal=refusal)
     except StrataError:
-        return Meaning(None, embedder.noise)
+        return Meaning()

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from shared.domain import metering
-from shared.domain.memory import HIGH_LEVEL, RAW, REFLECTION, Memory
-from shared.domain.sizes import ROWS_BYTES, wire_bytes
 from shared.domain.text import est_tokens, is_blank
-from shared.domain.times import to_text
+from shared.ports.search import Filters
 from shared.ports.telemetry import RETRIEVALS
 from shared.usecases import metered
 from shared.usecases.models import chosen_model
-from shared.usecases.search import Found, debt_with, filters_for, found
+from shared.usecases.search import WIDER, Found, debt_with, filters_for, ranked
 from shared.usecases.services import Answer, Caller, Services
 
+if TYPE_CHECKING:
+    from shared.retrieval.repeats import Scored
+
 DENSITY: Final = {"low": 10, "default": 30, "high": 60, "xhigh": 120}
+FEWEST_TOKENS: Final = 2_000
+"""The budget that a context of few rows has all the same."""
 QUERY_TOKENS = 200
-HEADINGS = {HIGH_LEVEL: "What it means:", REFLECTION: "What happened:", RAW: "Exact moments:"}
-# Bytes of one row besides its text: dates, role, line breaks.
-LINE_BYTES = 64
 
 
 def prepare(
@@ -29,31 +30,55 @@ def prepare(
     messages: Sequence[tuple[str, str]],
     density: str,
     context_limit: int | None,
+    context_tokens: int | None,
     tiers: Sequence[int] | None,
     importance: int | None,
 ) -> Answer:
-    """`messages` are (role, text), oldest first. Only rows that match are shown. Raises as search does."""
+    """`messages` are (role, text), oldest first. Only rows that match are shown, and none that others repeat.
+
+    `context_limit` is in rows, `context_tokens` in estimated tokens of the whole context. Raises as search does.
+    """
+    # Not before a request comes: a cold function has less to load until then.
+    from shared.retrieval.packing import ROW_TOKENS, pack
+
     limit = DENSITY[density] if context_limit is None else context_limit
     query = query_from(messages)
     hits: list[Found] = []
+    rows: list[Scored] = []
     if limit and not is_blank(query):
-        hits = found(services, caller, query, filters_for(caller, tiers, importance), limit)
+        hits, rows = _different(services, caller, query, filters_for(caller, tiers, importance), limit)
     else:
         chosen_model(services, caller)
-    rows = [hit for hit in hits if hit.matched]
-    shown = _that_fit(rows)
-    context = context_text([hit.memory for hit in shown])
-    metered.record(services, caller, metering.PREPARE, sum(hit.memory.tokens for hit in shown))
+    packed = pack(rows, query, context_tokens or max(FEWEST_TOKENS, ROW_TOKENS * limit))
+    metered.record(services, caller, metering.PREPARE, sum(est_tokens(shown.text) for shown in packed.shown))
     services.telemetry.record(RETRIEVALS)
     answer: Answer = {
-        "context": context,
-        "memories_found": len(shown),
-        "tokens": est_tokens(context),
+        "context": packed.text,
+        "memories_found": len(packed.shown),
+        "tokens": est_tokens(packed.text),
         "reflection": debt_with(services, caller, hits).block(),
     }
-    if len(shown) < len(rows):
+    if packed.truncated:
         answer["truncated"] = True
     return answer
+
+
+def _different(
+    services: Services, caller: Caller, query: str, filters: Filters, limit: int
+) -> tuple[list[Found], list[Scored]]:
+    """All hits that were read, and at most `limit` rows that match and repeat no other.
+
+    Where repeats take half of them or more, the index is asked once more, and its further rows are read at once.
+    """
+    from shared.retrieval.repeats import Scored, without_repeats
+
+    found = ranked(services, caller, query, filters, limit)
+    hits = list(islice(found, limit))
+    rows = without_repeats(Scored(hit.memory, hit.score) for hit in hits if hit.matched)
+    if 2 * len(rows) <= limit == sum(hit.matched for hit in hits):
+        hits += islice(found, limit * (WIDER - 1))
+        rows = without_repeats(Scored(hit.memory, hit.score) for hit in hits if hit.matched)
+    return hits, rows[:limit]
 
 
 def query_from(messages: Sequence[tuple[str, str]]) -> str:
@@ -71,34 +96,3 @@ def query_from(messages: Sequence[tuple[str, str]]) -> str:
             break
         texts.append(text)
     return "\n".join(reversed(texts))
-
-
-def context_text(memories: Sequence[Memory]) -> str:
-    """Tier 3, tier 2, then raw moments; oldest to newest within a tier. Empty without memories."""
-    sections = []
-    for tier, heading in HEADINGS.items():
-        rows = sorted((row for row in memories if row.tier == tier), key=lambda row: (row.date_ms, row.id))
-        if rows:
-            sections.append("\n".join([heading, *(_line(row) for row in rows)]))
-    return "\n\n".join(sections)
-
-
-def _line(memory: Memory) -> str:
-    if memory.covers is None:
-        return f"[{_minute(memory.date_ms)}] {memory.role}: {memory.text}"
-    first, last = to_text(memory.covers.from_ms)[:10], to_text(memory.covers.to_ms)[:10]
-    return f"[{first}] {memory.text}" if first == last else f"[{first} to {last}] {memory.text}"
-
-
-def _minute(ms: int) -> str:
-    text = to_text(ms)
-    return f"{text[:10]} {text[11:16]}"
-
-
-def _that_fit(rows: Sequence[Found]) -> Sequence[Found]:
-    size = 0
-    for number, hit in enumerate(rows):
-        size += wire_bytes(hit.memory.text) + wire_bytes(hit.memory.role) + LINE_BYTES
-        if number and size > ROWS_BYTES:
-            return rows[:number]
-    return rows

@@ -9,8 +9,9 @@ from shared.domain import metering
 from shared.domain.debt import Debt
 from shared.domain.memory import TIERS, Memory
 from shared.domain.sizes import fit
-from shared.ports.search import Filters
+from shared.ports.search import Filters, Query
 from shared.ports.telemetry import RETRIEVALS
+from shared.retrieval.periods import periods
 from shared.usecases import metered
 from shared.usecases.indexing import catch_up
 from shared.usecases.models import chosen_model, meaning_of
@@ -81,11 +82,13 @@ def ranked(services: Services, caller: Caller, query: str, filters: Filters, fir
     """
     vault = caller.vault
     meaning = meaning_of(services, chosen_model(services, caller), query)
+    named = periods(query, services.clock.now_ms())
+    asked_for = Query(query, meaning.vector, meaning.noise, meaning.nearness, named)
     catch_up(services, vault)
     seen: set[str] = set()
     asked, ceiling = first, 1.0
     while True:
-        hits = services.index.search(vault, query, meaning.vector, meaning.noise, filters, asked)
+        hits = services.index.search(vault, asked_for, filters, asked)
         if not seen and meaning.refusal is not None and hits and not any(hit.matched for hit in hits):
             raise meaning.refusal
         fresh = [hit for hit in hits if hit.memory_id not in seen]

@@ -154,6 +154,7 @@ def test_prepare(client: Client, talk: list[str]) -> None:
     assert answer["memories_found"] >= 1
     assert answer["tokens"] == -(-len(answer["context"].encode()) // 4)
     assert answer["reflection"] == debt(3, 18)
+    assert "[Mon 9 Feb 2026, 18:40] assistant: Postgres holds the users." in answer["context"]
     nothing = client.post("/v1/memory/prepare", body | {"context_limit": 0}).json
     assert (nothing["context"], nothing["memories_found"]) == ("", 0)
     blank = client.post("/v1/memory/prepare", {"messages": [{"role": "user", "content": None}]}).json

@@ -104,6 +104,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (PREPARE, {}, "messages"),
     (PREPARE, message() | {"density": "max"}, "density"),
     *((PREPARE, message() | {"context_limit": bad}, "context_limit") for bad in (-1, 251, 1.0, True, "1")),
+    *((PREPARE, message() | {"context_tokens": bad}, "context_tokens") for bad in (0, 199, 200_001, 500.0, True)),
     (PREPARE, message() | {"tiers": []}, "tiers"),
     (BY_DATE, {}, "from"),
     (BY_DATE, {"from": 1}, "from"),

@@ -13,7 +13,10 @@ from pathlib import Path
 
 from tests.bench.report import Options, missed, page, printed, section
 
-NAMES = ("pools", "ingest", "search", "disk", "memory", "dynamodb", "opensearch", "cold")
+NAMES = (
+    "quality", "ablation", "parity", "peers", "search", "search_profile", "vault_scale", "timeline", "ingest", "models",
+    "upload", "pools", "disk", "memory", "dynamodb", "opensearch", "cold",
+)  # fmt: skip
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
 

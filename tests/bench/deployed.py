@@ -85,6 +85,7 @@ class CountingEmbedder:
     name = BEDROCK_MODELS[0]
     dimension = 8
     noise = 0.3
+    nearness = 0.5
 
     def __init__(self) -> None:
         self.texts = 0

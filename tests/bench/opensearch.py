@@ -15,7 +15,7 @@ from shared.adapters.opensearch.index import OpenSearchIndex
 from shared.adapters.opensearch.transport import Transport
 from shared.domain.memory import Memory, VaultRef
 from shared.domain.text import est_tokens
-from shared.ports.search import Filters
+from shared.ports.search import Filters, Query
 from tests.bench.report import Options, Row, ms, times
 from tests.bench.vaults import SESSION_ROWS, START_MS, STEP_MS, InstantEmbedder, Prose
 from tests.contract.opensearch_rig import MemoryRows
@@ -75,7 +75,7 @@ def measure(transport: Transport, count: int) -> list[Row]:
         question = prose.question()
         vector = model.embed_query(question)
         trip = timed(partial(transport.request, "GET", "/"))
-        search = timed(partial(index.search, vault, question, vector, model.noise, Filters(), TOP))
+        search = timed(partial(index.search, vault, Query(question, vector, model.noise), Filters(), TOP))
         if number >= WARM_UP:
             bare.append(trip)
             searches.append(search)

@@ -74,6 +74,7 @@ class InstantEmbedder:
     name = "minilm-l6-v2"
     dimension = 384
     noise = 0.3
+    nearness = 0.5
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         return np.stack([self.embed_query(text) for text in texts])

@@ -23,7 +23,7 @@ from urllib3 import HTTPHeaderDict
 from shared.adapters.bedrock.embedder import BedrockEmbedder
 from shared.adapters.bedrock.models import model_named
 from shared.adapters.opensearch.transport import Json, Transport
-from shared.ports.embedder import Vectors
+from shared.ports.embedder import SENTENCE_MODEL, Vectors
 from shared.settings import BEDROCK_MODELS
 from tests.bench.deployed import CountingEmbedder
 from tests.bench.search_stand_in import SearchStandIn
@@ -89,7 +89,7 @@ class TimedEmbedder(CountingEmbedder):
 
         client.meta.events.register("before-send", others.wrapped(answered))
         self._asking = BedrockEmbedder(model, lambda timeout_s: client)
-        self.dimension, self.noise = model.dimension, model.noise
+        self.dimension, self.noise, self.nearness = model.dimension, model.noise, SENTENCE_MODEL
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         return self._asking.embed_documents(texts)

@@ -22,7 +22,7 @@ from shared.bootstrap import Aws
 from shared.bootstrap.rebuilding import Beside
 from shared.domain.errors import Unavailable
 from shared.domain.memory import VaultRef
-from shared.ports.search import Filters
+from shared.ports.search import Filters, Query
 from shared.settings import Settings
 from shared.usecases import repair
 from shared.usecases.services import Services
@@ -96,7 +96,7 @@ class Site:
             [
                 (hit.memory_id, hit.score)
                 for hit in self.services.index.search(
-                    vault, asked, MODEL.embed_query(asked), MODEL.noise, Filters(), 50
+                    vault, Query(asked, MODEL.embed_query(asked), MODEL.noise), Filters(), 50
                 )
             ]
             for asked in questions
@@ -285,14 +285,14 @@ def test_with_the_indexer_stopped_rows_are_found_and_later_indexed(site: Site, m
     ]
     site.services.store.append(vault, rows, None, now)
     monkeypatch.setattr(clock, "now_ms", lambda: now + 30_000)
-    hits = site.services.index.search(vault, "herons", None, 1.0, Filters(), 5)
+    hits = site.services.index.search(vault, Query("herons"), Filters(), 5)
     assert [hit.memory_id for hit in hits if hit.matched] == [rows[0].id]
     assert site.documents(vault) == {}
     assert site.services.index.status(vault).lag_ms == 30_000
     site.deliver(site.records())
     assert site.services.index.status(vault).lag_ms == 0
     monkeypatch.setattr(clock, "now_ms", lambda: now + 600_000)
-    hits = site.services.index.search(vault, "herons", None, 1.0, Filters(), 5)
+    hits = site.services.index.search(vault, Query("herons"), Filters(), 5)
     assert [hit.memory_id for hit in hits if hit.matched] == [rows[0].id]
 
 

@@ -16,7 +16,7 @@ from shared.adapters.opensearch.documents import content
 from shared.adapters.opensearch.transport import CREATE, FILL, Json, RowsRefused, Transport
 from shared.domain.errors import Unavailable
 from shared.domain.memory import Covers, Memory, VaultRef
-from shared.ports.search import Filters, Hit
+from shared.ports.search import Filters, Hit, Query
 from tests.contract.opensearch_rig import ALIAS, MODEL, OpenSearchRig
 from tests.contract.rows import NOW, Maker
 from tests.opensearch.node import PREFIX
@@ -46,12 +46,14 @@ def embed(rig: OpenSearchRig, vault: VaultRef) -> int:
 def found(
     rig: OpenSearchRig, vault: VaultRef, query: str, limit: int = 50, filters: Filters | None = None
 ) -> list[Hit]:
-    return list(rig.index.search(vault, query, MODEL.embed_query(query), MODEL.noise, filters or Filters(), limit))
+    return list(
+        rig.index.search(vault, Query(query, MODEL.embed_query(query), MODEL.noise), filters or Filters(), limit)
+    )
 
 
 def matched(rig: OpenSearchRig, vault: VaultRef, query: str) -> set[str]:
     """Rows that hold a word of the query, by words alone."""
-    hits = rig.index.search(vault, query, None, 1.0, Filters(), 1_000)
+    hits = rig.index.search(vault, Query(query), Filters(), 1_000)
     return {hit.memory_id for hit in hits if hit.matched}
 
 
@@ -296,7 +298,7 @@ def test_an_index_of_another_layout_is_refused_and_replaced(rig: OpenSearchRig, 
     older = mapping.body(4, version=mapping.VERSION - 1)
     rig.transport.request("PUT", f"/{alias}-old", {**older, "aliases": {alias: {}}})
     for call in (
-        lambda: rig.index.search(vault, "x", None, 1.0, Filters(), 1),
+        lambda: rig.index.search(vault, Query("x"), Filters(), 1),
         lambda: maintain.create(rig.transport, *rig.model, prefix=PREFIX),
     ):
         with pytest.raises(Unavailable, match=FILL) as caught:
@@ -304,7 +306,7 @@ def test_an_index_of_another_layout_is_refused_and_replaced(rig: OpenSearchRig, 
         assert caught.value.code == "search_unavailable"
     made = maintain.build_beside(rig.transport, *rig.model, prefix=PREFIX)
     assert maintain.switch(rig.transport, alias, made) == f"{alias}-old"
-    assert rig.index.search(vault, "x", None, 1.0, Filters(), 1) == ()
+    assert rig.index.search(vault, Query("x"), Filters(), 1) == ()
 
 
 def test_a_node_that_is_down_is_unavailable_for_a_while(rig: OpenSearchRig, vault: VaultRef, make: Maker) -> None:
@@ -314,7 +316,7 @@ def test_a_node_that_is_down_is_unavailable_for_a_while(rig: OpenSearchRig, vaul
     nobody = Transport(f"http://127.0.0.1:{port}", attempts=2, sleep=lambda seconds: None)
     index = rig.indexer(nobody)
     for call in (
-        lambda: index.search(vault, "x", None, 1.0, Filters(), 1),
+        lambda: index.search(vault, Query("x"), Filters(), 1),
         lambda: index.put_words(vault, [make.raw("x")]),
         lambda: index.purge(vault.vault_id, 2),
     ):
@@ -464,7 +466,7 @@ def test_an_index_that_vanished_is_not_made_anew_by_a_write(rig: OpenSearchRig, 
     maintain.drop(rig.transport, name)
     for call in (
         lambda: rig.write(vault, [make.raw("violin")]),
-        lambda: rig.index.search(vault, "violin", None, 1.0, Filters(), 1),
+        lambda: rig.index.search(vault, Query("violin"), Filters(), 1),
         lambda: rig.index.status(vault),
     ):
         with pytest.raises(Unavailable, match=CREATE):
@@ -480,7 +482,7 @@ def test_any_text_can_be_indexed_and_asked_for(rig: OpenSearchRig, vault: VaultR
     row = replace(make.raw(text, NOW, f"session {text}", tokens=1), role=f"role {text}")
     rig.write(vault, [row, make.raw("copper")])
     assert rig.index.status(vault).passages == 2
-    hits = rig.index.search(vault, f"copper {text}", None, 1.0, Filters(session_id=f"session {text}"), 5)
+    hits = rig.index.search(vault, Query(f"copper {text}"), Filters(session_id=f"session {text}"), 5)
     assert len(hits) == 2
     unfindable = text in ("\ud800", "   ")
     assert (row.id in {hit.memory_id for hit in hits if hit.matched}) is not unfindable

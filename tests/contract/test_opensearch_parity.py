@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from shared.domain.memory import Covers, Memory, VaultRef
-from shared.ports.search import Filters, Hit, SearchIndex
+from shared.ports.search import Filters, Hit, Query, SearchIndex
+from tests.contract.index_rigs import IndexRig, SqliteIndexRig
 from tests.contract.opensearch_rig import MODEL, OpenSearchRig
 from tests.contract.rows import NOW, Maker
-from tests.contract.test_search_index import IndexRig, SqliteIndexRig
 
 pytestmark = [pytest.mark.slow, pytest.mark.loopback]
 
@@ -102,7 +102,7 @@ class Pair:
 
 
 def hits(index: SearchIndex, vault: VaultRef, query: str, filters: Filters, limit: int) -> tuple[Hit, ...]:
-    return index.search(vault, query, MODEL.embed_query(query), MODEL.noise, filters, limit)
+    return index.search(vault, Query(query, MODEL.embed_query(query), MODEL.noise), filters, limit)
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,16 @@ import random
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from shared.adapters.local_embedder.hashing import HashingEmbedder
 from shared.adapters.sqlite.index import SqliteIndex
-from shared.adapters.sqlite.slots import Slots
+from shared.adapters.sqlite.resident import ResidentIndex
+from shared.adapters.sqlite.slots import TERM_BYTES, Slots
 from shared.domain.memory import Memory, VaultRef
-from shared.ports.search import Filters
+from shared.ports.search import Filters, Query
 from shared.retrieval.tokens import tokens
 from tests.contract.rows import NOW, Maker, consolidate
 from tests.contract.sqlite_rig import SqliteRig, connect
@@ -45,7 +47,7 @@ class Vault:
 
     def found(self, query: str) -> list[str]:
         """Rows that hold a word of the query."""
-        hits = self.index.search(self.ref, query, None, 1.0, Filters(), 100)
+        hits = self.index.search(self.ref, Query(query), Filters(), 100)
         return sorted(hit.memory_id for hit in hits if hit.matched)
 
     def terms(self) -> dict[str, int]:
@@ -170,7 +172,6 @@ def test_slots_stay_while_there_is_room() -> None:
     for vault, known in zip(vaults, first, strict=True):
         with slots.held(vault) as slot:
             assert slot is known
-    slots.shrink(keep=vaults[0])
     assert len(slots) == 3
 
 
@@ -183,7 +184,6 @@ def test_slots_are_bounded_and_one_in_use_stays() -> None:
         assert len(slots) == 3
         with slots.held(vaults[0]) as again:
             assert again is mine
-        slots.shrink(keep=vaults[9])
     for vault in vaults[1:4]:
         with slots.held(vault):
             pass
@@ -193,17 +193,55 @@ def test_slots_are_bounded_and_one_in_use_stays() -> None:
 
 
 def test_numbers_of_stems_are_bounded_over_all_vaults() -> None:
+    """The vaults used longest ago forget theirs, and keep their indexes."""
     slots, vaults = Slots(limit_bytes=1 << 20, limit=9, limit_terms=25), names(4)
+    index = cast("ResidentIndex", Weighed(50))
     for vault in vaults[:2]:
         with slots.held(vault) as slot, slot.numbering() as (number, _):
+            slot.index = index
             number.update((f"{vault.vault_id} {place}", place) for place in range(10))
-    assert len(slots) == 2
+    assert slots.bytes_used == 2 * (50 + 10 * TERM_BYTES)
     with slots.held(vaults[2]) as slot, slot.numbering() as (number, _):
         number.update((f"third {place}", place) for place in range(10))
-    assert len(slots) == 2
+    assert slots.bytes_used == 2 * 50 + 20 * TERM_BYTES
     for vault, kept in zip(vaults[:3], (0, 10, 10), strict=True):
         with slots.held(vault) as slot:
-            assert slot.terms_kept == kept
+            assert (slot.terms_kept, slot.index is index) == (kept, vault != vaults[2])
+
+
+class Weighed:
+    """Stands for an index that takes so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def bytes_used(self) -> int:
+        return self.size
+
+
+def test_indexes_are_bounded_by_their_bytes_however_they_grew() -> None:
+    slots, vaults = Slots(limit_bytes=100), names(5)
+
+    def grow(vault: VaultRef, size: int) -> None:
+        with slots.held(vault) as slot:
+            slot.index = cast("ResidentIndex", Weighed(size))
+
+    def kept() -> list[bool]:
+        """Read without a use, which would change the order."""
+        return [vault in slots._slots for vault in vaults]
+
+    for vault in vaults[:4]:
+        grow(vault, 25)
+    assert (kept(), slots.bytes_used) == ([True] * 4 + [False], 100)
+    grow(vaults[1], 40)
+    assert (kept(), slots.bytes_used) == ([False, True, True, True, False], 90)
+    grow(vaults[4], 70)
+    assert (kept(), slots.bytes_used) == ([False, False, False, False, True], 70)
+    # Alone it may be larger than the limit: a vault that fits nowhere is searched all the same.
+    grow(vaults[4], 300)
+    assert (kept()[4], slots.bytes_used) == (True, 300)
+    grow(vaults[0], 10)
+    assert (kept(), slots.bytes_used) == ([True, False, False, False, False], 10)
 
 
 def test_threads_never_hold_two_locks_of_one_vault() -> None:
@@ -217,8 +255,6 @@ def test_threads_never_hold_two_locks_of_one_vault() -> None:
             vault = drawn.choice(vaults)
             with slots.held(vault):
                 inside[vault] += 1
-                if drawn.random() < 0.1:
-                    slots.shrink(keep=drawn.choice(vaults))
                 if inside[vault] != 1:
                     clashes.append(vault)
                 inside[vault] -= 1

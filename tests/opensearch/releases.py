@@ -19,7 +19,7 @@ from shared.api.stream import consume
 from shared.bootstrap import Aws
 from shared.domain.memory import Memory, VaultRef
 from shared.ports.embedder import Embedder
-from shared.ports.search import Filters
+from shared.ports.search import Filters, Query
 from shared.settings import Settings
 from shared.usecases.keys import authenticate
 from tests.contract.rows import NOW
@@ -57,7 +57,7 @@ class Release:
         return consume(self.services, {"Records": records})["batchItemFailures"]
 
     def found(self, vault: VaultRef, query: str, limit: int = 50) -> list[tuple[str, float]]:
-        hits = self.services.index.search(vault, query, MODEL.embed_query(query), MODEL.noise, Filters(), limit)
+        hits = self.services.index.search(vault, Query(query, MODEL.embed_query(query), MODEL.noise), Filters(), limit)
         return [(hit.memory_id, hit.score) for hit in hits]
 
     def answers(self, vault: VaultRef) -> list[list[tuple[str, float]]]:

@@ -28,7 +28,7 @@ def test_a_document_holds_the_words_of_its_neighbours_and_names_them() -> None:
     chain = [piece for row in rows for piece in pieces(row)]
     source = json.loads(document(VAULT, chain, 2, {}).line(7))
     heading = len(chain[2].heading)
-    assert (source["seq"], source["waiting"], source["said"]) == (7, True, ["cat"])
+    assert (source["seq"], source["waiting"], source["said"]) == (7, True, ["bee", "cat", "dog"])
     animals = {
         name: [word for word in source[name] if word in {"ant", "bee", "cat", "dog", "elk", "fox"}]
         for name in ("own", "near", "wide")

@@ -1,6 +1,7 @@
 """The models inside the process: loaded once, files pinned, nothing imported."""
 
 import json
+import math
 import struct
 import sys
 from pathlib import Path
@@ -40,6 +41,16 @@ def test_related_texts_are_nearer_than_noise_and_others_are_not(model: type[Embe
     cat, kitten, tax = embedder.embed_documents(TEXTS[:3])
     assert cat @ kitten > embedder.noise
     assert cat @ tax < embedder.noise
+
+
+def test_a_vector_of_the_light_model_is_the_mean_of_the_rows_of_its_tokens() -> None:
+    embedder = StaticEmbedder()
+    tokenizer, table = embedder._loaded()
+    for text in (*TEXTS[:4], "long " * 300):
+        rows = table[tokenizer.encode(text, add_special_tokens=False).ids].tolist()
+        sums = [math.fsum(column) for column in zip(*rows, strict=True)]
+        length = math.hypot(*sums)
+        assert embedder.embed_query(text).tolist() == pytest.approx([each / length for each in sums], abs=1e-7)
 
 
 def test_no_model_package_is_imported(embedder: Embedder) -> None:

@@ -16,6 +16,7 @@ from botocore.exceptions import ConnectionError as NoConnection
 from shared.adapters.bedrock.models import BedrockModel, model_named
 from shared.domain.errors import Unavailable
 from shared.domain.retry import Again, Patience, asked_wait
+from shared.ports.embedder import SENTENCE_MODEL
 from shared.retrieval.remote import Floats, batches, shortened, side_by_side, unit_vectors
 
 # A search must still answer by its words in good time when the model does not.
@@ -50,6 +51,7 @@ class BedrockEmbedder:
         self.name = model.name
         self.dimension = model.dimension
         self.noise = model.noise
+        self.nearness = SENTENCE_MODEL
         self._model = model
         self._model_id = model_id or model.model_id
         self._connect = connect

@@ -17,6 +17,7 @@ class HashingEmbedder:
     name = "hashed-64"
     dimension = 64
     noise = 0.45
+    nearness = 0.5
 
     def ready(self) -> bool:
         return True

@@ -19,6 +19,7 @@ class LazyEmbedder(ABC, Generic[Model]):
     name: str
     dimension: int
     noise: float
+    nearness: float
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -33,6 +33,7 @@ class MiniLmEmbedder(LazyEmbedder["tuple[tokenizers.Tokenizer, onnxruntime.Infer
     dimension = 384
     # 97 of 100 pairs of a question and a message from a foreign conversation lie below.
     noise = 0.35
+    nearness = 0.5
 
     def __init__(self, threads: int = 1) -> None:
         super().__init__()

@@ -15,6 +15,7 @@ import urllib3
 from shared.adapters.openai_embeddings.endpoint import Endpoint
 from shared.domain.errors import Unavailable
 from shared.domain.retry import Again, Patience, asked_wait
+from shared.ports.embedder import SENTENCE_MODEL
 from shared.retrieval.remote import Floats, batches, shortened, side_by_side, unit_vectors
 
 # A search must still answer by its words in good time when the model does not.
@@ -66,6 +67,7 @@ class OpenAiEmbedder:
         self.name = endpoint.name
         self.dimension = endpoint.dimension
         self.noise = endpoint.noise
+        self.nearness = SENTENCE_MODEL
         self._endpoint = endpoint
         self._token = token
         self._url = endpoint.url.rstrip("/") + "/embeddings"

@@ -97,7 +97,7 @@ def document(vault: VaultRef, chain: Chain, at: int, vectors: Mapping[Key, Numbe
         "own": fields[0],
         "near": fields[1],
         "wide": fields[2],
-        "said": sorted(set(piece.said)),
+        "said": sorted({word for each in neighbours(chain, at, 1) for word in each.said}),
         "facts": written(facts),
         "waiting": piece.key not in vectors,
     }

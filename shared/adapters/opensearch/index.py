@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shared.adapters.opensearch import mapping
 from shared.adapters.opensearch.documents import Key, Numbers, content, document_id, stored_vector
@@ -13,7 +13,7 @@ from shared.adapters.opensearch.reading import Reader
 from shared.adapters.opensearch.transport import Json, Transport
 from shared.adapters.opensearch.writing import Writer
 from shared.domain.memory import Memory, VaultRef
-from shared.ports.search import Filters, Hit, IndexStatus, Passage, Repaired, RowSource, Vector
+from shared.ports.search import Filters, Hit, IndexStatus, Passage, Query, Repaired, RowSource, Vector
 from shared.retrieval.chunks import chunks, embedded_text
 
 LAG_WINDOW_MS = 3_600_000
@@ -103,13 +103,11 @@ class OpenSearchIndex:
         }
         part.writer.update(vault, [memory_id for memory_id, _ in brought], brought)
 
-    def search(
-        self, vault: VaultRef, query: str, vector: Vector | None, noise: float, filters: Filters, limit: int
-    ) -> tuple[Hit, ...]:
+    def search(self, vault: VaultRef, query: Query, filters: Filters, limit: int) -> tuple[Hit, ...]:
         part = self._part(vault)
-        if vector is not None and len(vector) != part.dimension:
-            vector = None
-        return part.reader.search(vault, query, vector, noise, filters, limit, self._clock_ms())
+        if query.vector is not None and len(query.vector) != part.dimension:
+            query = replace(query, vector=None)
+        return part.reader.search(vault, query, filters, limit, self._clock_ms())
 
     def status(self, vault: VaultRef) -> IndexStatus:
         part = self._part(vault)

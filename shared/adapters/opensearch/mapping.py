@@ -13,7 +13,7 @@ from typing import Any
 
 from shared.retrieval.words import AVERAGE_LENGTHS, K1, B
 
-VERSION = 1
+VERSION = 2
 """Of this layout; moves with every change that an existing index could not hold."""
 PREFIX = "strata"
 MAX_RESULTS = 60_000
@@ -69,7 +69,7 @@ def body(dimension: int, shards: int = 1, replicas: int = 0, version: int = VERS
         "speaker": keyword,
         "speaker_size": number,
         "context": keyword,
-        "said": {"type": "keyword", "doc_values": False},
+        "said": keyword,
         "waiting": {"type": "boolean"},
         "seq": number,
         "digest": {"type": "keyword", "index": False},

@@ -9,15 +9,18 @@ from shared.adapters.opensearch.documents import content, hashed
 from shared.adapters.opensearch.mapping import COUNTING, FIELDS
 from shared.adapters.opensearch.transport import Json
 from shared.domain.memory import TIERS, VaultRef
+from shared.domain.window import Window
 from shared.ports.search import Filters
-from shared.retrieval.ranking import CONTEXT_WEIGHT, OWN_WEIGHT, SPEAKER_WEIGHT, WORDS_WEIGHT
-from shared.retrieval.words import K1, SATURATION
+from shared.retrieval.ranking import OWN_SHARE, PERIOD_WEIGHT, SPEAKER_WEIGHT
+from shared.retrieval.words import FIELD_WEIGHTS, K1, SATURATION
 
-SAID, OWN, AROUND = "said", "own", "around"
-"""Names under which a hit tells that its own text holds a word of the query, and its two cosines plus one."""
+SAID, WITHIN, OWN, AROUND = "said", "within", "own", "around"
+"""Names under which a hit tells that its text or its neighbour's holds a word of the query, that it is of a period that
+the query names, and its two cosines plus one."""
 
 # The widest field takes more time than the two others together and says little more.
 _ESTIMATED_BY = FIELDS[:2]
+_SHARES = [weight / sum(FIELD_WEIGHTS[: len(_ESTIMATED_BY)]) for weight in FIELD_WEIGHTS[: len(_ESTIMATED_BY)]]
 _LIFT = 4096.0
 _FIRST = 2.0
 _COSINE = "1.0 + cosineSimilarity(params.q, doc['{field}'])"
@@ -26,8 +29,12 @@ _ESTIMATE = """
 double sum = _score;
 boolean said = sum >= params.lift;
 if (said) { sum -= params.lift; }
-double words = sum / params.fields; words = words / (words + params.saturation);
+double words = sum / (sum + params.saturation);
 boolean speaks = params.speaker != '' && doc['role'].value == params.speaker;
+boolean within = false;
+for (period in params.periods) {
+  within = within || (doc['covers_to'].value >= period[0] && doc['covers_from'].value < period[1]);
+}
 double base = words;
 if (params.q != null && doc['vector'].size() > 0) {
   double own = cosineSimilarity(params.q, doc['vector']);
@@ -36,7 +43,8 @@ if (params.q != null && doc['vector'].size() > 0) {
   base = params.own * Math.max(0.0, own) + params.around * Math.max(0.0, around) + params.words * words;
 }
 if (speaks) { base += params.speaks; }
-return (said || speaks) ? base + params.first : base;
+if (within) { base += params.inside; }
+return (said || speaks || within) ? base + params.first : base;
 """
 
 
@@ -52,6 +60,8 @@ class Question:
     noise: float
     weights: tuple[tuple[float, ...], ...] = ()
     speaker: str = ""
+    nearness: float = 0.5
+    periods: tuple[Window, ...] = ()
 
 
 def visible(vault: VaultRef, filters: Filters) -> list[Json]:
@@ -107,9 +117,16 @@ def holding(vault: VaultRef, terms: Sequence[str]) -> Json:
     return {"size": 0, "query": query, "aggs": {"words": {"filters": {"filters": words}}}}
 
 
+def saying(vault: VaultRef, terms: Sequence[str]) -> Json:
+    """Which of the terms some text of the vault has. Few passages hold one, so they are walked through by hand."""
+    query = {"bool": {"filter": [{"term": {"content": content(vault)}}, {"terms": {"said": list(terms)}}]}}
+    said = {"field": "said", "include": list(terms), "size": len(terms), "execution_hint": "map"}
+    return {"size": 0, "query": query, "aggs": {"said": {"terms": said}}}
+
+
 def promising(asked: Question, size: int) -> Json:
     """The `size` passages of the highest base score by estimate, every one weighed."""
-    return _with_signals(asked, size, _estimated(asked, visible(asked.vault, asked.filters), 0.0, 0.0))
+    return _with_signals(asked, size, _estimated(asked, visible(asked.vault, asked.filters), False, 0.0))
 
 
 def matching(asked: Question, size: int, tier: int | None = None) -> list[Json]:
@@ -121,10 +138,11 @@ def matching(asked: Question, size: int, tier: int | None = None) -> list[Json]:
     either: list[Json] = [{"terms": {"said": list(asked.terms)}}] if asked.terms else []
     if asked.speaker:
         either.append({"term": {"role": asked.speaker}})
+    either += _touched(asked)
     if either:
         # Only these are weighed, and they are found without looking at any other.
         holding_words = [*clauses, {"bool": {"should": either}}]
-        bodies.append(_with_signals(asked, size, _estimated(asked, holding_words, SPEAKER_WEIGHT, 0.0)))
+        bodies.append(_with_signals(asked, size, _estimated(asked, holding_words, True, 0.0)))
     if asked.vector is not None:
         bodies.append({**_with_signals(asked, size, _nearest(asked, clauses)), "min_score": _score(asked.noise)})
     return bodies
@@ -145,17 +163,29 @@ def _score(cosine: float) -> float:
 def all_in_order(asked: Question, size: int) -> Json:
     """The `size` best, those that match before the others."""
     clauses = visible(asked.vault, asked.filters)
-    return _with_signals(asked, size, _estimated(asked, clauses, SPEAKER_WEIGHT, _FIRST))
+    return _with_signals(asked, size, _estimated(asked, clauses, True, _FIRST))
 
 
-def _estimated(asked: Question, clauses: Sequence[Json], speaks: float, first: float) -> Json:
+def _touched(asked: Question) -> list[Json]:
+    """Rows of each period that the query names."""
+    return [
+        {"bool": {"filter": [
+            {"range": {"covers_to": {"gte": period.from_ms}}}, {"range": {"covers_from": {"lt": period.to_ms}}}
+        ]}}
+        for period in asked.periods
+    ]  # fmt: skip
+
+
+def _estimated(asked: Question, clauses: Sequence[Json], favours: bool, first: float) -> Json:
+    """`favours` says whether speakers and periods count."""
     script = {
         "source": _ESTIMATE,
         "params": {
             "q": asked.vector, "noise": asked.noise, "lift": _LIFT, "saturation": SATURATION, "speaker": asked.speaker,
-            "fields": len(_ESTIMATED_BY),
-            "own": OWN_WEIGHT, "around": CONTEXT_WEIGHT, "words": WORDS_WEIGHT, "speaks": speaks,
-            "first": first,
+            "own": asked.nearness * OWN_SHARE, "around": asked.nearness * (1 - OWN_SHARE),
+            "words": 1 - asked.nearness, "first": first,
+            "speaks": SPEAKER_WEIGHT if favours else 0.0, "inside": PERIOD_WEIGHT if favours else 0.0,
+            "periods": [[period.from_ms, period.to_ms] for period in asked.periods],
         },
     }  # fmt: skip
     should = _weighed(asked)
@@ -188,8 +218,8 @@ def session_sizes(asked: Question, sessions: Sequence[str]) -> Json:
 
 def _weighed(asked: Question) -> list[Json]:
     return [
-        {"term": {name: {"value": term, "boost": max((K1 + 1) * weight, 0.001)}}}
-        for name, weights in zip(_ESTIMATED_BY, asked.weights, strict=False)
+        {"term": {name: {"value": term, "boost": max((K1 + 1) * weight * share, 0.001)}}}
+        for name, share, weights in zip(_ESTIMATED_BY, _SHARES, asked.weights, strict=False)
         for term, weight in zip(asked.terms, weights, strict=True)
     ]
 
@@ -204,6 +234,8 @@ def _with_signals(asked: Question, size: int, query: Mapping[str, object]) -> Js
         ]
     if asked.terms:
         parts.append({"terms": {"said": list(asked.terms), "_name": SAID}})
+    if asked.periods:
+        parts.append({"bool": {"should": _touched(asked), "_name": WITHIN}})
     if asked.vector is not None:
         parts += [
             {"script_score": {

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from shared.adapters.opensearch import query as ask
+from shared.adapters.opensearch.chains import pieces
 from shared.adapters.opensearch.documents import hashed, stored_vector
 from shared.adapters.opensearch.mapping import FIELDS, MAX_RESULTS
 from shared.adapters.opensearch.query import Question
 from shared.adapters.opensearch.signals import Counted, Seen, candidates, passes, seen, tail, unique, with_tail
 from shared.adapters.opensearch.transport import Json, Transport
 from shared.domain.memory import TIERS, Memory, VaultRef
-from shared.ports.search import Filters, Hit, RowSource, Vector
+from shared.ports.search import Filters, Hit, Query, RowSource
 from shared.retrieval.function_words import content_words
 from shared.retrieval.ranking import PRIOR_DEPTH, SESSION_BEST, Candidates, Ranked, rank
 from shared.retrieval.speakers import speaker_name
+from shared.retrieval.spelling import corrected, doubted, spellings
 from shared.retrieval.tokens import tokens
 from shared.retrieval.words import rarity
 
@@ -49,33 +51,36 @@ class Scene:
     tail: list[Seen]
 
 
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What counting found. `missing` are recent rows that the index does not hold yet, `unindexed` their passages."""
+
+    aggregations: Json
+    vault: Counted
+    missing: list[Memory]
+    unindexed: list[Seen]
+
+
 class Reader:
     """Searches one index. `now_ms` is the clock that rows were written by."""
 
     def __init__(self, transport: Transport, rows: RowSource, index: str) -> None:
         self._transport, self._rows, self._index = transport, rows, index
 
-    def search(
-        self,
-        vault: VaultRef,
-        query: str,
-        vector: Vector | None,
-        noise: float,
-        filters: Filters,
-        limit: int,
-        now_ms: int,
-    ) -> tuple[Hit, ...]:
+    def search(self, vault: VaultRef, query: Query, filters: Filters, limit: int, now_ms: int) -> tuple[Hit, ...]:
         if filters.from_ms is not None and filters.to_ms is not None and filters.from_ms >= filters.to_ms:
             # Coverage around an empty window overlaps nothing.
             return ()
-        stems = frozenset(tokens(query))
+        stems = frozenset(tokens(query.text))
         asked = Question(
             vault=vault,
             filters=filters,
             stems=tuple(sorted(stems)[:1_000]),
             terms=tuple(sorted(content_words(stems))),
-            vector=None if vector is None else stored_vector(vector) or None,
-            noise=noise,
+            vector=None if query.vector is None else stored_vector(query.vector) or None,
+            noise=query.noise,
+            nearness=query.nearness,
+            periods=query.periods,
         )
         scene = self._scene(asked, now_ms)
         if scene.visible + len(scene.tail) == 0 or limit < 1:
@@ -88,7 +93,28 @@ class Reader:
         recent = {memory.id: memory for memory in self._rows.recent(vault, now_ms - TAIL_MS, TAIL_BYTES)}
         if len(asked.terms) > MOST_TERMS:
             asked = replace(asked, terms=self._rarest(vault, asked.terms))
-        answer = self._ask(vault, ask.counting(asked, list(recent)))
+        count = self._count(asked, recent)
+        terms = self._meant(asked, count)
+        if terms != asked.terms:
+            asked = replace(asked, terms=terms)
+            count = self._count(asked, recent)
+        weights = tuple(
+            tuple(float(rarity(max(1, count.vault.population), frequency)) for frequency in each)
+            for each in count.vault.frequencies
+        )
+        aggs = count.aggregations
+        roles = {bucket["key"] for bucket in aggs["named"]["roles"]["buckets"]} | _named(count.missing, asked.stems)
+        shown = {memory.id for memory in count.missing if passes(memory, asked.filters)}
+        return Scene(
+            asked=replace(asked, weights=weights, speaker=roles.pop() if len(roles) == 1 else ""),
+            counted=count.vault,
+            visible=int(aggs["visible"]["doc_count"]),
+            by_tier={bucket["key"]: bucket["doc_count"] for bucket in aggs["visible"]["tiers"]["buckets"]},
+            tail=[passage for passage in count.unindexed if passage.facts.memory_id in shown],
+        )
+
+    def _count(self, asked: Question, recent: Mapping[str, Memory]) -> Count:
+        answer = self._ask(asked.vault, ask.counting(asked, list(recent)))
         aggs = answer["aggregations"]
         words = aggs["words"]["buckets"] if asked.terms else {}
         frequencies = (
@@ -98,21 +124,22 @@ class Reader:
         counted = Counted(int(answer["hits"]["total"]["value"]), tuple(frequencies))
         held = {bucket["key"] for bucket in aggs["held"]["rows"]["buckets"]} if recent else set()
         missing = [memory for memory_id, memory in recent.items() if memory_id not in held]
-        unindexed = tail(self._rows, vault, missing, asked.terms) if missing else []
-        counted = with_tail(counted, unindexed)
-        weights = tuple(
-            tuple(float(rarity(max(1, counted.population), frequency)) for frequency in each)
-            for each in counted.frequencies
-        )
-        roles = {bucket["key"] for bucket in aggs["named"]["roles"]["buckets"]} | _named(missing, asked.stems)
-        shown = {memory.id for memory in missing if passes(memory, asked.filters)}
-        return Scene(
-            asked=replace(asked, weights=weights, speaker=roles.pop() if len(roles) == 1 else ""),
-            counted=counted,
-            visible=int(aggs["visible"]["doc_count"]),
-            by_tier={bucket["key"]: bucket["doc_count"] for bucket in aggs["visible"]["tiers"]["buckets"]},
-            tail=[passage for passage in unindexed if passage.facts.memory_id in shown],
-        )
+        unindexed = tail(self._rows, missing, asked) if missing else []
+        return Count(aggs, with_tail(counted, unindexed), missing, unindexed)
+
+    def _meant(self, asked: Question, count: Count) -> tuple[str, ...]:
+        """The question's terms, and for those that the vault does not hold what they may have meant."""
+        own = count.vault.frequencies[0]
+        candidates = {
+            term: spellings(term)
+            for term in doubted(term for term, frequency in zip(asked.terms, own, strict=True) if not frequency)
+        }
+        if not candidates:
+            return asked.terms
+        answer = self._ask(asked.vault, ask.saying(asked.vault, sorted(frozenset().union(*candidates.values()))))
+        said = {bucket["key"] for bucket in answer["aggregations"]["said"]["buckets"]}
+        said |= {word for memory in count.missing for piece in pieces(memory) for word in piece.said}
+        return corrected(asked.terms, {term: made & said for term, made in candidates.items()})
 
     def _rarest(self, vault: VaultRef, terms: Sequence[str]) -> tuple[str, ...]:
         weighed: list[tuple[bool, int, str]] = []
@@ -155,7 +182,7 @@ class Reader:
         all_matches = False
         if scene.visible <= EXACT:
             found = self._look(scene, [ask.promising(asked, CLOSELY)])
-            if asked.speaker or len(_matching(asked, found)) < PRIOR_DEPTH:
+            if asked.speaker or asked.periods or len(_matching(asked, found)) < PRIOR_DEPTH:
                 matching = [self._look(scene, [body]) for body in ask.matching(asked, CLOSELY)]
                 all_matches = all(len(part) < CLOSELY for part in matching)
                 found = unique([*found, *chain.from_iterable(matching)])
@@ -203,7 +230,10 @@ def _matching(asked: Question, passages: Sequence[Seen]) -> list[Seen]:
     return [
         each
         for each in passages
-        if each.said or (each.own or 0.0) > asked.noise or (asked.speaker and each.facts.role == asked.speaker)
+        if each.said
+        or each.within
+        or (each.own or 0.0) > asked.noise
+        or (asked.speaker and each.facts.role == asked.speaker)
     ]
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from shared.adapters.opensearch.chains import Chain, chains
 from shared.adapters.opensearch.documents import Facts, hashed, neighbours, read_facts
 from shared.adapters.opensearch.mapping import COUNTING, FIELDS
-from shared.adapters.opensearch.query import AROUND, OWN, SAID, Question
+from shared.adapters.opensearch.query import AROUND, OWN, SAID, WITHIN, Question
 from shared.adapters.opensearch.transport import Json
-from shared.domain.memory import Memory, VaultRef
+from shared.domain.memory import Memory
 from shared.ports.search import Filters, RowSource
 from shared.retrieval.ranking import Candidates
 from shared.retrieval.words import counted_scores
@@ -27,6 +27,7 @@ class Seen(NamedTuple):
     facts: Facts
     counts: Mapping[tuple[int, int], float]
     said: bool
+    within: bool
     own: float | None
     around: float | None
 
@@ -48,32 +49,34 @@ def place_of(name: str) -> tuple[int, int]:
 
 def seen(hit: Json) -> Seen:
     named: Mapping[str, float] = hit.get("matched_queries", {})
-    said, own, around = False, None, None
+    said, within, own, around = False, False, None, None
     counts: dict[tuple[int, int], float] = {}
     for name, score in named.items():
         if name == SAID:
             said = True
+        elif name == WITHIN:
+            within = True
         elif name == OWN:
             own = score - 1.0
         elif name == AROUND:
             around = score - 1.0
         else:
             counts[place_of(name)] = round(score / COUNTING)
-    return Seen(read_facts(hit["fields"]["facts"][0]), counts, said, own, around)
+    return Seen(read_facts(hit["fields"]["facts"][0]), counts, said, within, own, around)
 
 
-def tail(rows: RowSource, vault: VaultRef, missing: Sequence[Memory], terms: Sequence[str]) -> list[Seen]:
+def tail(rows: RowSource, missing: Sequence[Memory], asked: Question) -> list[Seen]:
     """Passages of rows that were written but not indexed yet, by their words alone."""
     wanted = {memory.id for memory in missing}
     found = []
-    for chain in chains(rows, vault, missing):
+    for chain in chains(rows, asked.vault, missing):
         for at, piece in enumerate(chain):
             if piece.memory.id in wanted:
-                found.append(_unindexed(vault, chain, at, terms))
+                found.append(_unindexed(chain, at, asked))
     return found
 
 
-def _unindexed(vault: VaultRef, chain: Chain, at: int, terms: Sequence[str]) -> Seen:
+def _unindexed(chain: Chain, at: int, asked: Question) -> Seen:
     piece = chain[at]
     fields = [
         Counter(word for each in neighbours(chain, at, reach) for word in each.words()) for reach in range(len(FIELDS))
@@ -88,10 +91,11 @@ def _unindexed(vault: VaultRef, chain: Chain, at: int, terms: Sequence[str]) -> 
         counts={
             (field, place): float(words[term])
             for field, words in enumerate(fields)
-            for place, term in enumerate(terms)
+            for place, term in enumerate(asked.terms)
             if words[term]
         },
-        said=not set(terms).isdisjoint(piece.said),
+        said=any(not set(asked.terms).isdisjoint(each.said) for each in neighbours(chain, at, 1)),
+        within=any(_overlaps(piece.memory, period.from_ms, period.to_ms) for period in asked.periods),
         own=None,
         around=None,
     )  # fmt: skip
@@ -99,15 +103,19 @@ def _unindexed(vault: VaultRef, chain: Chain, at: int, terms: Sequence[str]) -> 
 
 def passes(memory: Memory, filters: Filters) -> bool:
     """Whether the filters leave a row; the index asks the same of its documents."""
-    start = memory.date_ms if memory.covers is None else memory.covers.from_ms
-    end = memory.date_ms if memory.covers is None else memory.covers.to_ms
     return (
         memory.tier in filters.tiers
         and (filters.min_importance is None or (memory.importance or 0) >= filters.min_importance)
         and (filters.session_id is None or memory.session_id in (None, filters.session_id))
-        and (filters.from_ms is None or end >= filters.from_ms)
-        and (filters.to_ms is None or start < filters.to_ms)
+        and _overlaps(memory, filters.from_ms, filters.to_ms)
     )
+
+
+def _overlaps(memory: Memory, from_ms: int | None, to_ms: int | None) -> bool:
+    """Whether a row's date or coverage has a part in the window, open where a bound is None."""
+    start = memory.date_ms if memory.covers is None else memory.covers.from_ms
+    end = memory.date_ms if memory.covers is None else memory.covers.to_ms
+    return (from_ms is None or end >= from_ms) and (to_ms is None or start < to_ms)
 
 
 def with_tail(counted: Counted, unindexed: Collection[Seen]) -> Counted:
@@ -149,6 +157,10 @@ def candidates(
     if asked.speaker:
         speaks = np.array([passage.facts.role == asked.speaker for passage in passages], np.bool_)
         matched |= speaks
+    within = None
+    if asked.periods:
+        within = np.array([passage.within for passage in passages], np.bool_)
+        matched |= within
     rows: dict[str, int] = {}
     memory = np.array([rows.setdefault(passage.facts.memory_id, len(rows)) for passage in passages], np.int32)
     first = {passage.facts.memory_id: passage.facts for passage in reversed(passages)}
@@ -167,9 +179,11 @@ def candidates(
         own=own if with_vector else None,
         context=around if with_vector else None,
         speaks=speaks,
+        within=within,
         tier=np.array([first[memory_id].tier for memory_id in rows], np.int8),
         date=np.array([first[memory_id].date_ms for memory_id in rows], np.int64),
         id_high=ids[:, 0],
         id_low=ids[:, 1],
         session_sizes=np.array([session_sizes.get(name, 0) for name in codes], np.int32) if session_sizes else None,
+        nearness=asked.nearness,
     )

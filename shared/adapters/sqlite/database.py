@@ -53,7 +53,8 @@ class Database:
     """Connections to one file.
 
     Writers of this process queue on a fair lock instead of SQLite's polling one. A connection on which anything
-    unexpected happened is closed, which rolls its transaction back.
+    unexpected happened is closed, which rolls its transaction back. Connections are kept between transactions while
+    `kept` says so; without it the file can be used all the same.
     """
 
     def __init__(
@@ -65,10 +66,16 @@ class Database:
         synchronous: str = "FULL",
         *,
         may_begin: bool = True,
+        before_write: Callable[[], None] = lambda: None,
     ) -> None:
-        """`may_begin` says whether a file without tables is a new one; otherwise it has lost its content."""
+        """`may_begin` says whether a file without tables is a new one; otherwise it has lost its content.
+
+        `before_write` is called before each writing transaction begins, by one thread at a time.
+        """
         self.path = path
         self.closed = False
+        self.kept = True
+        self._before_write = before_write
         self._connect = connect
         self._synchronous = synchronous
         self._write_lock = lock()
@@ -100,6 +107,11 @@ class Database:
             raise refuse(self.path, "it was not made by this program")
         if not tables and not may_begin:
             raise refuse(self.path, "it is empty, although it held data")
+        if not tables:
+            # Only a file without pages takes it; older ones stay as they are. Its first page goes to disk with the next
+            # pragmas, which write it again.
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._tune(connection)
         if not tables:
             connection.execute("BEGIN IMMEDIATE")
@@ -109,8 +121,8 @@ class Database:
             connection.execute("COMMIT")
 
     def _tune(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
 
@@ -130,7 +142,7 @@ class Database:
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         with self._idle_lock:
-            if not self.closed and len(self._idle) < MAX_IDLE:
+            if self.kept and not self.closed and len(self._idle) < MAX_IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -182,8 +194,10 @@ class Database:
         One that is not `durable` is atomic and outlives the process, but not a power cut: fit for what can be derived
         again. Nothing durable that is written before it can be lost with it.
         """
-        with self._write_lock, self._transaction("BEGIN IMMEDIATE", "COMMIT", durable) as connection:
-            yield connection
+        with self._write_lock:
+            self._before_write()
+            with self._transaction("BEGIN IMMEDIATE", "COMMIT", durable) as connection:
+                yield connection
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -191,10 +205,29 @@ class Database:
         with self._transaction("BEGIN", "COMMIT", durable=True) as connection:
             yield connection
 
-    def close(self) -> None:
-        """Close idle connections and refuse new work; running transactions end on their own."""
+    @contextmanager
+    def bare(self) -> Iterator[sqlite3.Connection]:
+        """A connection without a transaction."""
+        with self._transaction("", "", durable=True) as connection:
+            yield connection
+
+    @contextmanager
+    def alone(self) -> Iterator[sqlite3.Connection]:
+        """A connection without a transaction, while no other thread writes. For upkeep: it counts as no write."""
+        with self._write_lock, self.bare() as connection:
+            yield connection
+
+    def let_go(self) -> None:
+        """Close idle connections, unless they are to be kept again by now."""
         with self._idle_lock:
-            self.closed = True
+            if self.kept:
+                return
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+    def close(self) -> None:
+        """Close idle connections and refuse new work; running transactions end on their own."""
+        with self._idle_lock:
+            self.closed, self.kept = True, False
+        self.let_go()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +32,14 @@ def _vault(row: tuple[Any, ...]) -> VaultRecord:
     return VaultRecord(row[0], row[1], row[2], row[3], row[4])
 
 
+def _any_vault(folder: Path) -> bool:
+    """Whether there is a vault's file; looks no further than the first."""
+    if not folder.exists():
+        return False
+    with os.scandir(folder) as entries:
+        return any(entry.name.endswith(".sqlite3") for entry in entries)
+
+
 def _stale() -> StaleEpoch:
     return StaleEpoch("The vault's content was replaced while the request ran.")
 
@@ -40,7 +49,7 @@ class SqliteDirectory:
 
     def __init__(self, folder: Path, connect: Connect = connect, lock: MakeLock = threading.Lock) -> None:
         path = folder / "keys.sqlite3"
-        vaults = any(folder.glob("vaults/*.sqlite3"))
+        vaults = _any_vault(folder / "vaults")
         if not path.exists() and vaults:
             raise refuse(path, "it is missing, while there are vaults that only its keys open")
         self._database = Database(path, KEYS, connect, lock, may_begin=not vaults)

@@ -6,16 +6,20 @@ import fcntl
 import os
 import threading
 from collections import OrderedDict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from shared.adapters.sqlite.database import Connect, Database, MakeLock, connect, refuse
+from shared.adapters.sqlite.marks import DirtyMarks
 from shared.adapters.sqlite.schema import VAULT
 from shared.domain.errors import StaleEpoch, Unavailable
 from shared.domain.memory import VaultRef
 
 MAX_OPEN = 64
+"""Vaults whose connections are kept between requests."""
 
 
 class Epochs(Protocol):
@@ -68,6 +72,9 @@ class FolderOwner:
 class VaultFiles:
     """Opens vaults on demand and keeps the most recently used ones open.
 
+    Who holds a vault that is not among them any more uses it all the same, and whoever asks for it meanwhile is given
+    the same: writers of a vault always queue on one lock.
+
     A file is only ever made for an epoch that the directory names at that moment, and only once: one that is missing
     later is a loss to report, not a vault to begin anew. Files are made and removed under one lock, so that a content
     that was dropped cannot come back.
@@ -87,36 +94,67 @@ class VaultFiles:
         self._make_lock = lock
         self._max_open = max_open
         self._open: OrderedDict[VaultRef, Database] = OrderedDict()
+        self._held: WeakValueDictionary[VaultRef, Database] = WeakValueDictionary()
+        """Every vault that somebody has at hand, those of `_open` included."""
         self._lock = threading.Lock()
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise refuse(self._folder, error.strerror or "it cannot be opened") from error
+        self._marks = DirtyMarks(folder / "dirty", self.stored)
 
     def path(self, vault: VaultRef) -> Path:
         return self._folder / f"{vault.vault_id}.{vault.epoch}.sqlite3"
 
     def database(self, vault: VaultRef) -> Database:
         """The vault's file, made when it is the vault's content now. Raises `StaleEpoch` when it is not."""
+        evicted: Database | None = None
         with self._lock:
             database = self._open.get(vault)
             if database is not None:
                 self._open.move_to_end(vault)
                 return database
-            path = self.path(vault)
-            fresh = not path.exists()
-            if fresh and vault.epoch not in self._epochs.current(vault.vault_id):
-                raise StaleEpoch("The vault's content was replaced while the request ran.")
-            made = self._epochs.was_made(vault)
-            if fresh and made:
-                raise refuse(path, "it is missing")
-            database = Database(path, VAULT, self._connect, self._make_lock, may_begin=not made)
-            if fresh:
-                self._epochs.made(vault)
+            database = self._held.get(vault)
+            if database is None or database.closed:
+                database = self._held[vault] = self._opened(vault)
+            database.kept = True
             self._open[vault] = database
             if len(self._open) > self._max_open:
-                self._open.popitem(last=False)[1].close()
-            return database
+                evicted = self._open.popitem(last=False)[1]
+                evicted.kept = False
+        if evicted is not None:
+            # Closing a file's last connection writes its log back: nobody else waits for that.
+            evicted.let_go()
+        return database
+
+    def _opened(self, vault: VaultRef) -> Database:
+        path = self.path(vault)
+        fresh = not path.exists()
+        if fresh and vault.epoch not in self._epochs.current(vault.vault_id):
+            raise StaleEpoch("The vault's content was replaced while the request ran.")
+        made = self._epochs.was_made(vault)
+        if fresh and made:
+            raise refuse(path, "it is missing")
+        note = partial(self._marks.note, vault)
+        database = Database(path, VAULT, self._connect, self._make_lock, may_begin=not made, before_write=note)
+        if fresh:
+            self._epochs.made(vault)
+        return database
+
+    def dirty(self) -> dict[VaultRef, float]:
+        """Contents written since they were last left in order, and when, by the monotonic clock.
+
+        Only they can hold changes or passages that wait. Those of earlier runs come with the time of the start.
+        """
+        return {vault: written for vault, written in self._marks.written().items() if self.path(vault).exists()}
+
+    def written(self, vault: VaultRef) -> float | None:
+        """When a vault was written last, as `dirty` says; None when it is not dirty."""
+        return self._marks.written().get(vault)
+
+    def clean(self, vault: VaultRef) -> None:
+        """Leave the vault in order. To be called while nobody can write to it, once nothing in it waits."""
+        self._marks.remove(vault)
 
     def stored(self) -> list[VaultRef]:
         """Every content that has a file, dropped ones that are not unlinked yet included. Other files are let be."""
@@ -129,23 +167,29 @@ class VaultFiles:
             if vault is None or vault.epoch >= below_epoch:
                 continue
             with self._lock:
-                database = self._open.pop(vault, None)
+                database = self._taken_out(vault)
             if database is not None:
                 with database.write() as connection:
                     connection.execute("UPDATE vault SET sealed = 1")
                 database.close()
             with self._lock:
                 # Opened again since: its users must learn that it is gone, not that a file is missing.
-                opened_again = self._open.pop(vault, None)
+                opened_again = self._taken_out(vault)
                 if opened_again is not None:
                     opened_again.close()
                 # The file itself last: a purge that dies here finds it again, and with it the rest.
                 for suffix in ("-wal", "-shm", ""):
                     path.with_name(path.name + suffix).unlink(missing_ok=True)
+            self._marks.remove(vault)
+
+    def _taken_out(self, vault: VaultRef) -> Database | None:
+        self._open.pop(vault, None)
+        database = self._held.pop(vault, None)
+        return None if database is None or database.closed else database
 
     def close(self) -> None:
         with self._lock:
-            databases = list(self._open.values())
+            databases = list(self._held.values())
             self._open.clear()
         for database in databases:
             database.close()

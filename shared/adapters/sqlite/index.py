@@ -18,7 +18,7 @@ from shared.adapters.sqlite.resident import ResidentIndex
 from shared.adapters.sqlite.rows import Row, in_chunks, marks, to_bytes, to_id
 from shared.adapters.sqlite.slots import Slots
 from shared.domain.memory import Memory, VaultRef
-from shared.ports.search import Filters, Hit, IndexStatus, Passage, Repaired, Vector
+from shared.ports.search import Filters, Hit, IndexStatus, Passage, Query, Repaired, Vector
 from shared.retrieval.chunks import chunks, embedded_text
 from shared.retrieval.indexed import COUNT, TERM, IndexedPassage, QuerySignals, counted_words, passage_words
 from shared.retrieval.ranking import rank
@@ -40,6 +40,16 @@ class SqliteIndex:
         self._files = files
         self._dimension = dimension
         self._slots = Slots(limit_bytes)
+
+    @property
+    def bytes_used(self) -> int:
+        """Memory that the vaults take, each as of its last use."""
+        return self._slots.bytes_used
+
+    @property
+    def resident(self) -> int:
+        """How many vaults have their place in memory."""
+        return len(self._slots)
 
     def put_words(self, vault: VaultRef, memories: Sequence[Memory]) -> None:
         if not memories:
@@ -133,10 +143,8 @@ class SqliteIndex:
                         for passage, vector in zip(passages, stored, strict=True)
                     )
 
-    def search(
-        self, vault: VaultRef, query: str, vector: Vector | None, noise: float, filters: Filters, limit: int
-    ) -> tuple[Hit, ...]:
-        signals = QuerySignals(tuple(tokens(query)), vector, noise)
+    def search(self, vault: VaultRef, query: Query, filters: Filters, limit: int) -> tuple[Hit, ...]:
+        signals = QuerySignals(tuple(tokens(query.text)), query.vector, query.noise, query.nearness, query.periods)
         found = self._resident(vault).candidates(signals, filters)
         blended = filters.tiers >= ALL_TIERS
         return tuple(Hit(row.memory_id, row.tier, row.score, row.matched) for row in rank(found, limit, blended))
@@ -149,7 +157,7 @@ class SqliteIndex:
         return IndexStatus(passages, waiting)
 
     def waiting(self, limit: int) -> tuple[VaultRef, ...]:
-        found = (vault for vault in self._files.stored() if self.without_vectors(vault, 1))
+        found = (vault for vault in self._files.dirty() if self.without_vectors(vault, 1))
         return tuple(islice(found, limit))
 
     def purge(self, vault_id: str, below_epoch: int) -> None:
@@ -177,11 +185,9 @@ class SqliteIndex:
 
     def _resident(self, vault: VaultRef) -> ResidentIndex:
         with self._slots.held(vault) as slot:
-            if slot.index is not None:
-                return slot.index
-            index = slot.index = self._read(vault)
-        self._slots.shrink(keep=vault)
-        return index
+            if slot.index is None:
+                slot.index = self._read(vault)
+            return slot.index
 
     def _read(self, vault: VaultRef) -> ResidentIndex:
         with self._files.database(vault).read() as connection:

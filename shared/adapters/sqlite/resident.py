@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from threading import RLock
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
+from shared.domain.window import Window
 from shared.ports.search import Filters
 from shared.retrieval.function_words import content_words
-from shared.retrieval.indexed import MAX_COUNT, IndexedPassage, QuerySignals, by_memory, unit
+from shared.retrieval.indexed import HEADING_ONLY, MAX_COUNT, IndexedPassage, QuerySignals, by_memory, unit
 from shared.retrieval.passages import NO_SESSION, Bools, Facts, Floats, PassageTable
 from shared.retrieval.postings import Postings
 from shared.retrieval.ranking import Candidates
 from shared.retrieval.speakers import speaker_name
+from shared.retrieval.spelling import corrected, doubted, spellings
 from shared.retrieval.words import length_norms, word_scores
+
+FILLED_AT_ONCE = 4_096
+"""Passages whose vectors are held twice while an index is read."""
 
 
 class ResidentIndex:
@@ -142,7 +148,7 @@ class ResidentIndex:
             slots = np.flatnonzero(self._visible(filters or Filters(), exclude))
             stems = frozenset(query.tokens)
             # By stem, and row by row below: sums come out the same to the last bit, whatever order rows arrived in.
-            terms = [self._terms[stem] for stem in sorted(content_words(stems)) if stem in self._terms]
+            terms = [self._terms[stem] for stem in self._meant(content_words(stems)) if stem in self._terms]
             words, matched = word_scores(table, self._postings, terms, norms)
             own = context = None
             if query.vector is not None and table.has_vector[:n].any():
@@ -156,6 +162,9 @@ class ResidentIndex:
             if speaks is not None:
                 # Who asks about one person asks about what that person said.
                 matched |= speaks
+            within = self._within(query.periods)
+            if within is not None:
+                matched |= within
             # Copies, so that what comes back does not change when rows do.
             return Candidates(
                 memory=table.memory[slots],
@@ -166,11 +175,28 @@ class ResidentIndex:
                 own=own,
                 context=context,
                 speaks=None if speaks is None else speaks[slots],
+                within=None if within is None else within[slots],
                 tier=table.tier[:n].copy(),
                 date=table.date[:n].copy(),
                 id_high=table.id_high[:n].copy(),
                 id_low=table.id_low[:n].copy(),
+                nearness=query.nearness,
             )
+
+    def _meant(self, stems: frozenset[str]) -> tuple[str, ...]:
+        """The stems, and for those that the vault does not hold what they may have meant."""
+        absent = doubted(stem for stem in stems if not self._holds(stem))
+        return corrected(
+            stems, {stem: [other for other in spellings(stem) if self._holds(other, in_text=True)] for stem in absent}
+        )
+
+    def _holds(self, stem: str, in_text: bool = False) -> bool:
+        """Whether a live passage has the stem, in its own text if so wanted."""
+        term = self._terms.get(stem)
+        if term is None:
+            return False
+        slots, counts = self._postings.of(term)
+        return bool((self._table.alive[slots] & (not in_text or counts < HEADING_ONLY)).any())
 
     def _visible(self, filters: Filters, exclude: Iterable[str]) -> Bools:
         table, n = self._table, self._table.used
@@ -219,6 +245,14 @@ class ResidentIndex:
         alive = [code for code in named if bool((table.alive[:n] & (table.role[:n] == code)).any())]
         return alive[0] if len(alive) == 1 else None
 
+    def _within(self, periods: Sequence[Window]) -> Bools | None:
+        """Passages of rows that any of the periods touches; None without periods."""
+        table, n = self._table, self._table.used
+        touched = [
+            (table.covers_to[:n] >= period.from_ms) & (table.covers_from[:n] < period.to_ms) for period in periods
+        ]
+        return np.logical_or.reduce(touched) if touched else None
+
     # Upkeep
 
     def _facts(self, passage: IndexedPassage, key: bytes) -> Facts:
@@ -240,22 +274,33 @@ class ResidentIndex:
         )
 
     def _fill(self, passages: Iterable[IndexedPassage]) -> None:
-        terms, counts, sizes, slots = [], [], [], []
-        for group in by_memory(passages):
-            key = _bytes(group[0].memory_id)
-            first = self._table.write(self._facts(group[0], key), [_length(p) for p in group])
-            self._first[key] = first
-            for slot, passage in enumerate(group, first):
-                terms.append(passage.terms)
-                counts.append(passage.counts)
-                sizes.append(len(passage.terms))
-                slots.append(slot)
-                if passage.vector is not None:
-                    self._table.vectors[slot] = unit(passage.vector)
-                    self._table.has_vector[slot] = True
-        if slots:
+        """Enter everything at once, column by column: row by row most of the time would go into single numbers."""
+        terms, counts, sizes = [], [], []
+        rows = iter(passages)
+        while part := list(islice(rows, FILLED_AT_ONCE)):
+            first = self._table.used
+            facts = [self._facts(passage, _bytes(passage.memory_id)) for passage in part]
+            said = [passage.counts for passage in part]
+            size = np.fromiter(map(len, said), np.int64, len(part))
+            every = np.concatenate(said)
+            upto = np.concatenate((np.zeros(1, np.int64), np.cumsum(every & MAX_COUNT, dtype=np.int64)))
+            ends = np.cumsum(size)
+            numbers = [passage.number for passage in part]
+            self._table.write_all(facts, numbers, upto[ends] - upto[ends - size])
+            for slot, (fact, number) in enumerate(zip(facts, numbers, strict=True), first):
+                if number == 0:
+                    self._first[fact.id[0].to_bytes(8, "big") + fact.id[1].to_bytes(8, "big")] = slot
+            vectors = {slot: passage.vector for slot, passage in enumerate(part, first) if passage.vector is not None}
+            if vectors:
+                slots = list(vectors)
+                self._table.vectors[slots] = unit(np.array(list(vectors.values())))
+                self._table.has_vector[slots] = True
+            terms.append(np.concatenate([passage.terms for passage in part]))
+            counts.append(every)
+            sizes.append(size)
+        if terms:
             self._table.link_all()
-            where = np.repeat(np.array(slots, np.int32), sizes)
+            where = np.repeat(np.arange(1, self._table.used, dtype=np.int32), np.concatenate(sizes))
             self._postings.load(np.concatenate(terms), where, np.concatenate(counts))
 
     def _remove(self, key: bytes) -> None:

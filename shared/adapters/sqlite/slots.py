@@ -7,10 +7,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from shared.adapters.sqlite.files import MAX_OPEN
 from shared.adapters.sqlite.resident import ResidentIndex
 from shared.domain.memory import VaultRef
 
+MAX_SLOTS = 4_096
 TERM_BYTES = 150
 """A stem and its number in memory, roughly."""
 
@@ -18,7 +18,8 @@ TERM_BYTES = 150
 class Slot:
     """One vault's place: its lock, its index once it was read, and the numbers of the stems met last.
 
-    `users` counts the threads that have the slot or wait for it; it belongs to `Slots`.
+    `users` counts the threads that have the slot or wait for it, `counted` is what it held when it was counted last,
+    in terms and in bytes; both belong to `Slots`.
     """
 
     KEPT_TERMS = 100_000
@@ -26,6 +27,7 @@ class Slot:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.users = 0
+        self.counted = (0, 0)
         self.index: ResidentIndex | None = None
         self._terms: dict[str, int] = {}
 
@@ -55,6 +57,9 @@ class Slot:
         for stem in stems:
             self._terms.pop(stem, None)
 
+    def forget_all(self) -> None:
+        self._terms.clear()
+
     @contextmanager
     def following(self) -> Iterator[ResidentIndex | None]:
         """The index, to be told of a change that is on disk. If that fails, it is read again when it is needed."""
@@ -66,20 +71,26 @@ class Slot:
 
 
 class Slots:
-    """Slots of the vaults used last: at most `limit`, with `limit_terms` numbers of stems, those in use apart.
+    """Slots of the vaults used last: at most `limit`, with `limit_bytes` in memory and `limit_terms` numbers of stems.
 
-    `shrink` holds them to `limit_bytes` as well. A slot in use is never let go of: so a vault has one lock at a time.
+    Those in use are never let go of: so a vault has one lock at a time. Nor is the one used last, however large it is.
     """
 
-    def __init__(self, limit_bytes: int, limit: int = MAX_OPEN, limit_terms: int = 4 * Slot.KEPT_TERMS) -> None:
+    def __init__(self, limit_bytes: int, limit: int = MAX_SLOTS, limit_terms: int = 4 * Slot.KEPT_TERMS) -> None:
         self._limit_bytes = limit_bytes
         self._limit = limit
         self._limit_terms = limit_terms
         self._slots: OrderedDict[VaultRef, Slot] = OrderedDict()
         self._lock = threading.Lock()
+        self._terms = self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    @property
+    def bytes_used(self) -> int:
+        """What all slots held when each was last used."""
+        return self._bytes
 
     @contextmanager
     def held(self, vault: VaultRef) -> Iterator[Slot]:
@@ -90,30 +101,38 @@ class Slots:
             self._slots.move_to_end(vault)
         try:
             with slot.lock:
-                yield slot
+                try:
+                    yield slot
+                finally:
+                    # Before the other lock: the index may be at work for a search, and no other vault waits for that.
+                    now = (slot.terms_kept, slot.bytes_used())
+                    with self._lock:
+                        self._count(slot, now)
         finally:
             with self._lock:
                 slot.users -= 1
                 self._trim()
 
-    def shrink(self, keep: VaultRef) -> None:
-        """Let go of the vaults used longest ago but `keep`, until the rest fits the limit."""
-        with self._lock:
-            used = sum(slot.bytes_used() for slot in self._slots.values())
-            for vault in self._idle():
-                if used <= self._limit_bytes:
-                    return
-                if vault != keep:
-                    used -= self._slots.pop(vault).bytes_used()
+    def _count(self, slot: Slot, now: tuple[int, int]) -> None:
+        self._terms += now[0] - slot.counted[0]
+        self._bytes += now[1] - slot.counted[1]
+        slot.counted = now
 
     def _trim(self) -> None:
-        terms = sum(slot.terms_kept for slot in self._slots.values())
-        if len(self._slots) <= self._limit and terms <= self._limit_terms:
+        if not (self._too_many() or self._terms > self._limit_terms):
             return
-        for vault in self._idle():
-            terms -= self._slots.pop(vault).terms_kept
-            if len(self._slots) <= self._limit and terms <= self._limit_terms:
+        *others, _ = self._slots.items()
+        for vault, slot in others:
+            if slot.users:
+                continue
+            if self._too_many():
+                self._count(self._slots.pop(vault), (0, 0))
+            elif self._terms > self._limit_terms:
+                # Its index stays: that is what takes long to come by.
+                slot.forget_all()
+                self._count(slot, (0, slot.counted[1] - TERM_BYTES * slot.counted[0]))
+            else:
                 return
 
-    def _idle(self) -> list[VaultRef]:
-        return [vault for vault, slot in self._slots.items() if not slot.users]
+    def _too_many(self) -> bool:
+        return len(self._slots) > self._limit or self._bytes > self._limit_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from shared.adapters.sqlite.batches import BatchVerbs
@@ -12,6 +12,7 @@ from shared.adapters.sqlite.restoring import RestoreVerbs
 from shared.adapters.sqlite.rows import (
     COLUMNS,
     Counters,
+    Row,
     guard,
     in_chunks,
     insert_memories,
@@ -28,6 +29,14 @@ from shared.domain.refusals import another_body
 from shared.ports.store import Appended, Deleted, Idempotency, SortKey, TimelineQuery, Totals
 
 ID_BYTES = 16
+MOST_DIGITS = 15
+"""Of the milliseconds between the first and the last date there may be."""
+SPAN_DIGITS = f"(VALUES {','.join(f'({n},{10**n})' for n in range(1, MOST_DIGITS + 1))}) AS d CROSS JOIN "
+# Each number of digits has its own short range of `memory_span`.
+SPANS = (
+    "m.tier > 1 AND length(m.date - m.covers_from) = d.column1"
+    " AND m.date >= ? AND m.date < ? + d.column2 AND m.covers_from < ?"
+)
 
 
 class SqliteStore(BatchVerbs, RestoreVerbs):
@@ -147,51 +156,28 @@ class SqliteStore(BatchVerbs, RestoreVerbs):
             return tuple(to_id(row[0]) for row in rows)
 
     def timeline(self, vault: VaultRef, query: TimelineQuery) -> tuple[Memory, ...]:
-        where, values = ["m.date >= ?", "m.date < ?"], [query.from_ms, query.to_ms]
-        return self._merged(vault, query, where, values, by_date=True)
-
-    def spanning(self, vault: VaultRef, query: TimelineQuery) -> tuple[Memory, ...]:
-        where, values = ["m.date >= ?", "m.covers_from < ?"], [query.to_ms, query.to_ms]
-        tiers = query.tiers - {RAW}
-        return self._merged(vault, query, where, values, by_date=False, tiers=tiers)
-
-    def _merged(
-        self,
-        vault: VaultRef,
-        query: TimelineQuery,
-        where: list[str],
-        values: list[int],
-        *,
-        by_date: bool,
-        tiers: frozenset[int] | None = None,
-    ) -> tuple[Memory, ...]:
-        """One ordered walk over the rows of several tiers: each tier has its own range of the index."""
-        clauses, parameters = list(where), list[object](values)
-        chosen = query.tiers if tiers is None else tiers
-        if query.min_importance is not None:
-            clauses.append("m.importance >= ?")
-            parameters.append(query.min_importance)
-            chosen = chosen - {RAW}
-        if query.after is not None:
-            compare = "<" if query.newest_first else ">"
-            clauses.append(f"(m.date, m.id) {compare} (?, ?)" if by_date else f"m.id {compare} ?")
-            parameters.extend((query.after[0], to_bytes(query.after[1])) if by_date else (to_bytes(query.after[1]),))
         direction = " DESC" if query.newest_first else ""
-        order = f"m.date{direction}, m.id{direction}" if by_date else f"m.id{direction}"
+        statement = _walk("{when}", query, f"m.date{direction}, m.id{direction}")
         with self._files.database(vault).read() as connection:
-            walks = [
-                connection.execute(
-                    f"SELECT {COLUMNS} FROM memory m WHERE m.tier = ? AND {' AND '.join(clauses)}"
-                    f" ORDER BY {order} LIMIT ?",
-                    (tier, *parameters, query.limit),
-                )
-                for tier in sorted(chosen)
-            ]
             merged = heapq.merge(
-                *walks,
-                key=(lambda row: (row[4], row[0])) if by_date else (lambda row: row[0]),
+                *(_in_order(connection, statement, tier, query) for tier in _tiers(query)),
+                key=lambda row: (row[4], row[0]),
                 reverse=query.newest_first,
             )
+            return tuple(to_memory(row) for row in islice(merged, query.limit))
+
+    def spanning(self, vault: VaultRef, query: TimelineQuery) -> tuple[Memory, ...]:
+        when, values = SPANS, [query.to_ms]
+        if query.after is not None:
+            when += f" AND m.id {'<' if query.newest_first else '>'} ?"
+        statement = _walk(when, query, f"m.id{' DESC' if query.newest_first else ''}", SPAN_DIGITS)
+        after = [] if query.after is None else [to_bytes(query.after[1])]
+        with self._files.database(vault).read() as connection:
+            walks = [
+                connection.execute(statement, (tier, *values * 3, *after, *_importance(query), query.limit))
+                for tier in _tiers(query) - {RAW}
+            ]
+            merged = heapq.merge(*walks, key=lambda row: row[0], reverse=query.newest_first)
             return tuple(to_memory(row) for row in islice(merged, query.limit))
 
     def export(self, vault: VaultRef, after: SortKey | None, limit: int) -> tuple[Memory, ...]:
@@ -208,3 +194,34 @@ class SqliteStore(BatchVerbs, RestoreVerbs):
     def purge(self, vault_id: str, below_epoch: int) -> None:
         self._files.drop(vault_id, below_epoch)
         self._purged(vault_id, below_epoch)
+
+
+def _tiers(query: TimelineQuery) -> frozenset[int]:
+    return query.tiers if query.min_importance is None else query.tiers - {RAW}
+
+
+def _importance(query: TimelineQuery) -> tuple[int, ...]:
+    return () if query.min_importance is None else (query.min_importance,)
+
+
+def _walk(when: str, query: TimelineQuery, order: str, beside: str = "") -> str:
+    """A walk over one tier: each has its own range of an index."""
+    important = "" if query.min_importance is None else " AND m.importance >= ?"
+    return f"SELECT {COLUMNS} FROM {beside}memory m WHERE m.tier = ? AND {when}{important} ORDER BY {order} LIMIT ?"
+
+
+def _in_order(connection: sqlite3.Connection, statement: str, tier: int, query: TimelineQuery) -> Iterator[Row]:
+    """Rows of a tier from `after` on: the rest of its instant, then the others. Asked together they would be searched
+    for from the window's edge.
+    """
+    start, end = query.from_ms, query.to_ms
+    rest = (*_importance(query), query.limit)
+    if query.after is not None and start <= query.after[0] < end:
+        instant, memory_id = query.after
+        same = statement.format(when=f"m.date = ? AND m.id {'<' if query.newest_first else '>'} ?")
+        yield from connection.execute(same, (tier, instant, to_bytes(memory_id), *rest))
+    if query.after is not None and query.newest_first:
+        end = min(end, query.after[0])
+    elif query.after is not None:
+        start = max(start, query.after[0] + 1)
+    yield from connection.execute(statement.format(when="m.date >= ? AND m.date < ?"), (tier, start, end, *rest))

@@ -32,6 +32,8 @@ class PrepareRequest(OpenRequest):
     messages: Annotated[list[Turn], Field(max_length=MAX_TURNS)]
     density: Literal["low", "default", "high", "xhigh"] | None = "default"
     context_limit: Annotated[int, Field(ge=0, le=250)] | None = None
+    # Not `max_tokens`: chat clients send that along, and mean the length of the model's answer.
+    context_tokens: Annotated[int, Field(ge=200, le=200_000)] | None = None
     tiers: Tiers | None = None
     importance: Importance | None = None
 

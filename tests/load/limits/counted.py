@@ -26,7 +26,7 @@ from shared.adapters.system.telemetry import Silent
 from shared.domain.keys import hash_key
 from shared.domain.memory import VaultRef
 from shared.ports.dead_letters import Kind, Task
-from shared.ports.search import Filters, Hit, Vector
+from shared.ports.search import Filters, Hit, Query
 from shared.settings import AWS, Settings
 from shared.usecases.following import follow
 from tests.contract.rows import MINUTE, NOW
@@ -162,9 +162,7 @@ class NewestFirst(OpenSearchIndex):
 
     rows: list[str]
 
-    def search(
-        self, vault: VaultRef, query: str, vector: Vector | None, noise: float, filters: Filters, limit: int
-    ) -> tuple[Hit, ...]:
+    def search(self, vault: VaultRef, query: Query, filters: Filters, limit: int) -> tuple[Hit, ...]:
         self._part(vault)
         self._rows.recent(vault, self._clock_ms() - TAIL_MS, TAIL_BYTES)
         return tuple(Hit(memory_id, 1, 0.5, True) for memory_id in self.rows[-limit:])

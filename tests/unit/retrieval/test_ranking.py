@@ -1,5 +1,6 @@
 """Fusion, priors and the order of memories, against plain arithmetic."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import numpy as np
@@ -63,7 +64,12 @@ def candidates(draw: st.DrawFn) -> Candidates:
 
 def test_nearness_and_words_are_weighted() -> None:
     base = base_scores(found([0.4], [0.8], [0.6]))
-    assert base[0] == pytest.approx(0.25 * 0.8 + 0.25 * 0.6 + 0.5 * 0.4)
+    assert base[0] == pytest.approx(0.5 * (0.3 * 0.8 + 0.7 * 0.6) + 0.5 * 0.4)
+
+
+def test_a_model_counts_as_far_as_it_is_trusted() -> None:
+    base = base_scores(replace(found([0.4], [0.8], [0.6]), nearness=0.2))
+    assert base[0] == pytest.approx(0.2 * (0.3 * 0.8 + 0.7 * 0.6) + 0.8 * 0.4)
 
 
 def test_words_alone_without_a_vector() -> None:
@@ -94,9 +100,16 @@ def test_below_the_depth_a_session_counts_the_floor(monkeypatch: pytest.MonkeyPa
 def test_score_is_the_sum_by_the_weights_in_force() -> None:
     rows = found([0.5, 0.5], speaks=[True, False], session=[0, 1])
     speaking, silent = passage_scores(rows)
-    assert speaking == pytest.approx((0.5 + 0.6 * 0.5 + 0.15) / 1.75)
-    assert silent == pytest.approx((0.5 + 0.6 * 0.5) / 1.75)
+    assert speaking == pytest.approx((0.5 + 0.7 * 0.5 + 0.1) / 1.8)
+    assert silent == pytest.approx((0.5 + 0.7 * 0.5) / 1.8)
     assert passage_scores(found([0.5], session=[0]))[0] == pytest.approx(0.5)
+
+
+def test_a_row_of_the_period_is_preferred() -> None:
+    rows = replace(found([0.5, 0.5], session=[0, 1]), within=np.array([True, False]))
+    within, without = passage_scores(rows)
+    assert within == pytest.approx((0.5 + 0.7 * 0.5 + 0.15) / 1.85)
+    assert without == pytest.approx((0.5 + 0.7 * 0.5) / 1.85)
 
 
 def test_the_best_passage_scores_the_memory() -> None:
@@ -110,6 +123,14 @@ def test_matches_come_first_and_score_no_less() -> None:
     assert [number(row) for row in rows] == [1, 2, 0]
     assert [row.matched for row in rows] == [True, True, False]
     assert rows[2].score == rows[1].score
+
+
+def test_rows_that_do_not_match_are_in_the_order_of_their_nearness() -> None:
+    """However far above the matches they would score."""
+    near = [0.6, 0.9, 0.1, 0.8]
+    rows = rank(found([0.0] * 4, near, near, matched=[False, False, True, False]), 4, False)
+    assert [number(row) for row in rows] == [2, 1, 3, 0]
+    assert len({row.score for row in rows}) == 1
 
 
 def test_ties_go_to_the_newer_then_to_the_smaller_id() -> None:

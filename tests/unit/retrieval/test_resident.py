@@ -221,7 +221,7 @@ def test_words_are_scored_in_three_widening_fields(said: list[str], query: str) 
         totals.append(scores)
     found = signals(index, query)
     for at in range(len(said)):
-        expected = sum(scores[at] for scores in totals) / 3
+        expected = sum(weight * scores[at] for weight, scores in zip((0.3, 0.35, 0.35), totals, strict=True))
         assert found[at + 1, 0][0] == pytest.approx(expected, abs=1e-5)
 
 
@@ -230,7 +230,14 @@ def test_rows_without_a_session_have_no_context() -> None:
     assert alone[2, 0][0] == 0.0
     joined = signals(built([Row(1, ("stone",), 1, "s"), Row(2, ("river",), 2, "s")]), "stone")
     assert joined[2, 0][0] > 0.0
-    assert joined[2, 0][1] == 0.0
+
+
+def test_a_row_matches_by_its_own_words_or_those_beside_it() -> None:
+    said = ["stone", "at seven", "fog", "rain"]
+    found = signals(built([Row(n, (text,), n, "s") for n, text in enumerate(said, 1)]), "stone")
+    assert [bool(found[n, 0][1]) for n in (1, 2, 3, 4)] == [True, True, False, False]
+    apart = signals(built([Row(n, (text,), n) for n, text in enumerate(said, 1)]), "stone")
+    assert [bool(apart[n, 0][1]) for n in (1, 2, 3, 4)] == [True, False, False, False]
 
 
 def test_filters_come_before_the_limit() -> None:

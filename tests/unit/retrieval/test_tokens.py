@@ -16,9 +16,17 @@ from shared.retrieval.tokens import MAX_TOKEN, tokens
         ("Running runs, ran!", ["run", "run", "ran"]),
         ("Anna's cats", ["anna", "cat"]),
         ("Anna’s cats", ["anna", "cat"]),
-        ("foo_bar", ["foo", "bar", "foo_bar"]),
-        ("mk_123", ["mk", "123", "mk_123"]),
+        ("foo_bar", ["foo", "bar", "foobar"]),
+        ("mk_123", ["mk", "123", "mk123"]),
         ("v1.2.", ["v1", "2", "v1.2"]),
+        ("os.path_of", ["os", "path", "of", "os.path_of"]),
+        ("fooBar", ["foobar", "foo", "bar"]),
+        ("parseHTTPAnswer2 x", ["parsehttpanswer2", "x", "pars", "http", "answer"]),
+        ("iPhone", ["iphon", "phone"]),
+        ("a set-up", ["a", "set", "up", "setup"]),
+        ("INV-20391", ["inv", "20391", "inv20391"]),
+        ("E-Mail für dich", ["e", "mail", "fur", "dich", "email"]),
+        ("1 - 2, --flag -x", ["1", "2", "flag", "x"]),
         ("Café CAFE\u0301 cafe", ["cafe", "cafe", "cafe"]),
         ("STRASSE Straße", ["strass", "strass"]),
         ("ｆｕｌｌ", ["full"]),
@@ -49,6 +57,17 @@ def test_words_can_be_stored_and_stay_short(text: str) -> None:
     for token in tokens(text):
         token.encode("utf-8")
         assert len(token) <= MAX_TOKEN
+
+
+@pytest.mark.parametrize("joined", ["load_user_page", "loadUserPage", "load-user-page", "LoadUserPage"])
+def test_a_joined_name_is_found_by_its_parts_and_in_any_other_spelling(joined: str) -> None:
+    assert set(tokens(joined)) == {"load", "user", "page", "loaduserpag"}
+
+
+@pytest.mark.parametrize("text", ["aA" * 50_000, "a-" * 50_000, "a_" * 50_000, "a" * 100_000 + "B", "-" * 100_000])
+def test_long_runs_are_cut_in_linear_time(text: str) -> None:
+    """Quadratic work on these would take minutes."""
+    assert all(len(token) <= MAX_TOKEN for token in tokens(text))
 
 
 @given(st.lists(st.text("abcdefghij", min_size=1, max_size=12), min_size=1))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from shared.domain.errors import Unavailable
 from shared.domain.memory import Memory, VaultRef
-from shared.ports.search import Filters, Hit, IndexStatus, Passage, Vector
+from shared.ports.search import Filters, Hit, IndexStatus, Passage, Query, Vector
 from shared.ports.store import MemoryStore
 from shared.ports.usage import UsageRow
 
@@ -100,12 +100,10 @@ class WordIndex:
         assert vectors.shape[0] == len(passages)
         self.vectorless[vault] = [each for each in self.vectorless[vault] if each not in passages]
 
-    def search(
-        self, vault: VaultRef, query: str, vector: Vector | None, noise: float, filters: Filters, limit: int
-    ) -> tuple[Hit, ...]:
+    def search(self, vault: VaultRef, query: Query, filters: Filters, limit: int) -> tuple[Hit, ...]:
         self.asked.append(limit)
-        self.vectors.append(vector)
-        words = query.lower().split()
+        self.vectors.append(query.vector)
+        words = query.text.lower().split()
         hits = []
         for memory in self.rows.get(vault, {}).values():
             if _visible(memory, filters):
@@ -144,6 +142,7 @@ class SmallModel:
     """`loads` says whether loading succeeds; a model that is `broken` is loaded but cannot answer."""
 
     noise = 0.4
+    nearness = 0.5
     dimension = 3
 
     def __init__(self, name: str, *, loaded: bool = True, loads: bool = True, broken: bool = False) -> None:

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from shared.domain.errors import Conflict, InvalidRequest, Unavailable
-from shared.domain.memory import Covers, Memory
 from shared.usecases.indexing import catch_up
-from shared.usecases.prepare import context_text, prepare, query_from
+from shared.usecases.prepare import prepare, query_from
 from shared.usecases.search import search
 from tests.unit.usecases.fakes import NOW, SmallModel
 from tests.unit.usecases.world import World
@@ -134,6 +133,7 @@ def prepared(world: World, *texts: str, **wanted: Any) -> Any:
         messages,
         wanted.get("density", "default"),
         wanted.get("context_limit"),
+        wanted.get("context_tokens"),
         wanted.get("tiers"),
         None,
     )
@@ -147,9 +147,9 @@ def test_prepared_context_goes_from_meaning_to_moments(world: World) -> None:
     world.tell("blue whale", date_ms=86_400_000 * 3)
     answer = prepared(world, "red")
     assert answer["context"] == (
-        "What it means:\n[1970-01-01] Nature and red matter.\n\n"
-        "What happened:\n[1970-01-01] A red fox lives here.\n\n"
-        "Exact moments:\n[1970-01-01 00:00] user: red fox seen\n[1970-01-03 00:00] user: red again"
+        "What it means:\n[Thu 1 Jan 1970] Nature and red matter.\n\n"
+        "What happened:\n[Thu 1 Jan 1970] A red fox lives here.\n\n"
+        "Exact moments (UTC):\n[Thu 1 Jan 1970, 00:00] user: red fox seen\n[Sat 3 Jan 1970, 00:00] user: red again"
     )
     assert answer["memories_found"] == 4
     assert answer["tokens"] == -(-len(answer["context"].encode()) // 4)
@@ -171,22 +171,54 @@ def test_nothing_relevant_gives_an_empty_context(world: World) -> None:
 
 @pytest.mark.parametrize(("density", "rows"), [("low", 10), ("default", 30), ("high", 60), ("xhigh", 120)])
 def test_density_is_a_number_of_rows(world: World, density: str, rows: int) -> None:
-    world.tell(*["red"] * 130)
+    world.tell(*(f"red {number}" for number in range(130)))
     assert prepared(world, "red", density=density)["memories_found"] == rows
     assert prepared(world, "red", density=density, context_limit=7)["memories_found"] == 7
 
 
-def test_a_context_is_cut_at_the_size_of_an_answer(world: World) -> None:
-    world.tell(*["red " + "🙂" * 74_990] * 20)
+def test_a_context_keeps_its_budget(world: World) -> None:
+    """200 tokens a row and 2,000 at least, unless the request names another."""
+    world.tell(*(f"red {number} " + "🙂" * 5_000 for number in range(30)))
     answer = prepared(world, "red")
-    assert answer["truncated"] is True
-    assert answer["memories_found"] == 19
+    assert (answer["memories_found"], answer["truncated"]) == (30, True)
+    assert 5_900 < answer["tokens"] <= 6_000
+    assert 5_000 < world.meter.tokens("prepare")[0] < answer["tokens"]
+    assert 1_900 < prepared(world, "red", context_limit=2)["tokens"] <= 2_000
+    small = prepared(world, "red", context_tokens=450)
+    assert (small["memories_found"], small["truncated"]) == (2, True)
+    assert 400 < small["tokens"] <= 450
+    assert "truncated" not in prepared(world, "red", context_limit=2, context_tokens=11_000)
 
 
-def test_coverage_over_several_days_shows_both_ends() -> None:
-    assert context_text([]) == ""
-    row = Memory("id", 2, "x", "assistant", 86_400_000, 1, 0, importance=1, covers=Covers(0, 86_400_000))
-    assert context_text([row]) == "What happened:\n[1970-01-01 to 1970-01-02] x"
+def test_a_source_that_its_reflection_says_is_shown_as_the_moment_it_was_said(world: World) -> None:
+    world.tell("a red fox lives in the den", date_ms=0)
+    world.tell("blue", date_ms=86_400_000 * 2)
+    world.consolidate(("The red fox lives in a den near the river.", 8))
+    answer = prepared(world, "red")
+    assert answer["context"] == (
+        "What happened:\n[1–3 Jan 1970, said Thu 1 Jan 1970, 00:00] The red fox lives in a den near the river."
+    )
+    assert answer["memories_found"] == 1
+    assert "truncated" not in answer
+    assert world.meter.tokens("prepare") == [11]
+
+
+def test_rows_that_repeat_each_other_make_room_for_others(world: World) -> None:
+    """Once half of the rows are repeats, the index is asked for more: one question, and one reading of rows."""
+    world.tell(*(f"red fish {number}" for number in range(3)), date_ms=0)
+    world.tell(*["Red"] * 9, date_ms=60_000)
+    assert prepared(world, "red", context_limit=10)["context"].splitlines() == [
+        "Exact moments (UTC):",
+        "[Thu 1 Jan 1970, 00:00] user: red fish 0",
+        "[Thu 1 Jan 1970, 00:00] user: red fish 1",
+        "[Thu 1 Jan 1970, 00:00] user: red fish 2",
+        "[Thu 1 Jan 1970, 00:01] user: Red",
+    ]
+    assert world.index.asked == [10, 40]
+    assert prepared(world, "red", context_limit=2)["memories_found"] == 1
+    assert prepared(world, "red", context_limit=3)["memories_found"] == 3
+    assert prepared(world, "red", context_limit=1)["memories_found"] == 1
+    assert world.index.asked[2:] == [2, 8, 3, 12, 1]
 
 
 def test_the_query_is_the_end_of_the_conversation() -> None:
