@@ -47,7 +47,8 @@ class Worker:
     ) -> None:
         """`others` hands out, once each, records of the change stream that ask for something else than indexing.
 
-        `upkeep` takes one bounded step of the store's upkeep and says whether there is another to take soon.
+        `upkeep` takes one bounded step of the store's upkeep and says whether there is another to take soon. It
+        touches the vaults in which it finds something waiting.
         """
         self._services = services
         self._indexer = indexer
@@ -140,8 +141,15 @@ class Worker:
 
     def _keep_up(self) -> bool:
         """Take a step of upkeep; whether there is another to take soon."""
+        if self._upkeep is None:
+            return False
         try:
-            return self._upkeep is not None and self._upkeep()
+            more = self._upkeep()
+            for vault in self._services.feed.touched():
+                # One that failed keeps its own time.
+                if vault not in self._waiting:
+                    self._queue(vault)
+            return more
         except Exception as error:
             log.error("upkeep failed: %s", type(error).__name__)
             return False

@@ -42,7 +42,6 @@ class Embedded:
             self._usage = SqliteUsage(folder)
             undo.callback(self._usage.close)
             self._files = VaultFiles(folder, self.directory)
-            self.upkeep = Upkeep(self._files)
             self._assemble(settings, embedders)
             self.finish_purges()
             undo.pop_all()
@@ -51,6 +50,7 @@ class Embedded:
         offered, self._default = chosen_embedders(settings)
         self._embedders: Mapping[str, Embedder] = offered if embedders is None else dict(embedders)
         outbox = Outbox(self._files)
+        self.upkeep = Upkeep(self._files, note=outbox.note)
         clock = SystemClock()
         self.index = SqliteIndex(self._files, self._dimension, settings.index_memory_mb * MEBIBYTE)
         self.services = Services(

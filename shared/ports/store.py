@@ -282,5 +282,5 @@ class ChangeFeed(Protocol):
         ...
 
     def touched(self) -> tuple[VaultRef, ...]:
-        """Vaults that the calling thread changed since it last asked."""
+        """Vaults that the calling thread changed, or found changes waiting in, since it last asked."""
         ...

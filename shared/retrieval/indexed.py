@@ -48,13 +48,17 @@ class IndexedPassage:
 
 @dataclass(frozen=True, slots=True)
 class QuerySignals:
-    """A query as `tokens` cuts it, its unit vector if a model could answer, and how far to trust that model."""
+    """A query as `tokens` cuts it, its unit vector if a model could answer, and how far to trust that model.
+
+    `text` is the query itself, which tells what misspelt words may have meant.
+    """
 
     tokens: tuple[str, ...]
     vector: Floats | None = None
     noise: float = 1.0
     nearness: float = 0.5
     periods: tuple[Window, ...] = ()
+    text: str = ""
 
 
 Words = tuple[tuple[str, ...], list[str]]

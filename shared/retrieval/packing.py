@@ -4,6 +4,8 @@ Rows come in order of relevance, the best of each tier before all others, and ar
 takes `ROW_TOKENS` at most to begin with: a longer one is shown in part, around what was asked for. What is left of the
 budget goes to the rows in part, best first. So a larger budget never shows fewer rows, and one of `ROW_TOKENS` a row
 shows every row. Where not even the best rows of the tiers fit like this, they alone are shown and share the budget.
+
+Only headings and first lines of rows begin at the margin: what a memory's text holds cannot pass for either.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from shared.domain.memory import HIGH_LEVEL, RAW, REFLECTION, TIERS, Memory
 from shared.domain.readable_dates import moment_text, period_text
 from shared.domain.text import BYTES_PER_TOKEN
 from shared.retrieval.excerpts import excerpt, fullest_passage, question_stems
+from shared.retrieval.lines import indented
 from shared.retrieval.repeats import Scored, best_first
 
 ROW_TOKENS: Final = 200
@@ -32,7 +35,10 @@ _ROW_BYTES = ROW_TOKENS * BYTES_PER_TOKEN - _SECTION_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A row as the context shows it; `text` is the memory's or, marked with ``…``, a stretch around `passage`."""
+    """A row as the context shows it.
+
+    `text` is the memory's, `indented`, or, marked with ``…``, a stretch of that around `passage`.
+    """
 
     row: Scored
     text: str
@@ -116,7 +122,7 @@ def _fuller(shown: Sequence[Shown], asked: frozenset[str], room: int) -> list[Sh
 
 def _cut(row: Scored, asked: frozenset[str], size: int, passage: slice | None = None) -> Shown:
     """The row in at most `size` bytes, its line break included."""
-    whole = Shown(row, row.memory.text)
+    whole = Shown(row, indented(row.memory.text))
     if whole.size <= size:
         return whole
     around = replace(whole, text="").size
@@ -144,7 +150,7 @@ def _heading(row: Scored) -> str:
     when = moment_text(memory.date_ms)
     if said is not None and moment_text(said.from_ms) != when:
         when += f", first {moment_text(said.from_ms)}"
-    role = memory.role
+    role = " ".join(memory.role.split())
     return f"[{when}] {role if len(role) <= _ROLE_CHARACTERS else role[:_ROLE_CHARACTERS] + '…'}: "
 
 

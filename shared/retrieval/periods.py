@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from re import Match
 
@@ -32,53 +33,110 @@ _MONTH_NAME = (
 )
 _MONTH = rf"(?P<month>{_MONTH_NAME})"
 _SEASON = rf"(?P<season>{'|'.join(_SEASONS)})\b"
-_TO = r"\s*(?:to|until|till|and|through|-|–)\s*"
+_TO = r"\s*(?:to|until|till|and|through|-|–)\s*(?:the\s+)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)\b"
 _DAY = r"(?P<day>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?\b"
-_BEFORE = r"(?P<how>last|this|in|during|since|until|of|for|by|from|to|and|between|around|early|mid|late|throughout)\s+"
+_HOW = r"(?P<how>last|this|in|during|since|until|till|before|after|around|early|mid|late|throughout)\s+"
 _RANGE = re.compile(_TO)
+_CHOICE = re.compile(r"\s*(?:,|or|,\s*or)\s*")
+_LEADS = ("since", "after", "until", "till", "before")
+_LEAD = re.compile(rf"\b({'|'.join(_LEADS)})\s+(?:the\s+)?$")
 _COUNT = r"(?:an?\s+)?(?P<count>\d{1,3}|" + "|".join(_NUMBERS) + r")\s+(?:of\s+)?"
 _UNITS = r"(?P<unit>day|week|month|year)s?\b"
+# "in 2000 words" counts something; "in 2023 was" does not.
+_NO_COUNT = r"(?!\s+(?!was\b|is\b|has\b|does\b|as\b|this\b|us\b)[a-z]+s\b)"
+
+# Verbs and adverbs in small letters as well as months: without a year only a word before them tells.
+_NO_MONTHS = ("may", "march", "mar")
+_OF_A_DAY = re.compile(r"\b(?:on|the|of|by|from|to|and|since|after|until|till|before)\s+$")
 
 Span = tuple[datetime, datetime]
 Reading = Callable[[Match[str], datetime], Span | None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A phrase between `start` and `end` of the text; `lead` is the word before it that moves its bounds."""
+
+    start: int
+    end: int
+    span: Span
+    lead: str
+
+
 def periods(text: str, now_ms: int) -> tuple[Window, ...]:
     """The periods that a question asked at `now_ms` names, in the order of the text; none where it names none."""
-    if len(text) > 2_000:
+    if len(text) > 2_000 or len(text.lower()) != len(text):
+        # A document, or letters that no English phrase has.
         return ()
     try:
         now = _EPOCH + timedelta(milliseconds=now_ms)
-        spans = list(_spans(text.casefold(), now))
+        spans = list(_spans(text, now))
     except (OverflowError, ValueError):
         return ()
     return tuple(Window(_ms(start) - _SLACK_MS, _ms(end) + _SLACK_MS) for start, end in spans)
 
 
 def _spans(text: str, now: datetime) -> Iterator[Span]:
+    named = _named(text, now)
+    while named:
+        first = named.pop(0)
+        span, lead = first.span, first.lead
+        if named:
+            between = text[first.end : named[0].start].lower()
+            if _RANGE.fullmatch(between) and (begun := _in_order(span, named[0].span)):
+                span = begun[0], named.pop(0).span[1]
+            elif _CHOICE.fullmatch(between):
+                span = _in_order(span, named[0].span) or span
+        if lead in ("since", "after"):
+            yield span[0] if lead == "since" else span[1], max(span[1], now)
+        elif lead not in ("until", "till", "before"):
+            # All that was before a day is no period to prefer.
+            yield span
+
+
+def _named(text: str, now: datetime) -> list[_Named]:
     # What a longer phrase has taken is no phrase of its own: "3 May 2024" is not also all of 2024.
     taken: list[tuple[int, int]] = []
-    found: list[tuple[int, int, Span]] = []
+    named = []
+    lowered = text.lower()
     for pattern, read in _PHRASES:
-        for match in pattern.finditer(text):
-            if any(match.start() < end and start < match.end() for start, end in taken):
+        for match in pattern.finditer(lowered):
+            if any(match.start() < end and start < match.end() for start, end in taken) or _is_a_verb(match, text):
                 continue
             span = read(match, now)
-            if span is not None:
-                taken.append(match.span())
-                how = match.groupdict().get("how")
-                if how == "since":
-                    span = span[0], max(span[1], now)
-                start = match.end("how") if how in ("to", "and", "until") else match.start()
-                found.append((start, match.end(), span))
-    found.sort(key=lambda each: each[0])
-    while found:
-        _, end, span = found.pop(0)
-        if found and _RANGE.fullmatch(text[end : found[0][0]]) and found[0][2][1] > span[0]:
-            _, _, last = found.pop(0)
-            span = span[0], last[1]
-        yield span
+            if span is None:
+                continue
+            taken.append(match.span())
+            how = match.groupdict().get("how")
+            start = match.end("how") + 1 if how in _LEADS else match.start()
+            lead = _LEAD.search(lowered[:start])
+            named.append(_Named(start, match.end(), span, lead[1] if lead else ""))
+    return sorted(named, key=lambda each: each.start)
+
+
+def _is_a_verb(match: Match[str], text: str) -> bool:
+    """Whether a month stands in small letters that are a verb too, as in "20 may be enough"."""
+    groups = match.groupdict()
+    if groups.get("month") not in _NO_MONTHS or groups.get("year") or groups.get("how"):
+        return False
+    return text[match.start("month") :].startswith(groups["month"]) and not _OF_A_DAY.search(
+        match.string[: match.start()]
+    )
+
+
+def _in_order(first: Span, last: Span) -> Span | None:
+    """The first span, moved to the year of the last where it would follow it; None where it follows all the same.
+
+    "From 3 May to 5 June 2024" gives the year once.
+    """
+    if first[0] <= last[0]:
+        return first
+    years = first[0].year - last[0].year
+    start, end = (moment.replace(year=moment.year - years) for moment in first)
+    if start > last[0]:
+        start, end = (moment.replace(year=moment.year - 1) for moment in (start, end))
+    return (start, end) if start <= last[0] else None
 
 
 def _ms(moment: datetime) -> int:
@@ -86,7 +144,7 @@ def _ms(moment: datetime) -> int:
 
 
 def _month_number(name: str) -> int:
-    return next(number for number, full in enumerate(_MONTHS, 1) if full.startswith(name[:3]))
+    return next(number for number, full in enumerate(_MONTHS, 1) if full.startswith(name[:3].lower()))
 
 
 def _from_day(year: int, month: int, day: int) -> Span | None:
@@ -139,6 +197,18 @@ def _months_of_year(match: Match[str], now: datetime) -> Span | None:
     year, first, last = int(match["year"]), _month_number(match["first"]), _month_number(match["month"])
     begun = year if first <= last else year - 1
     return _months(begun, first)[0], _months(year, last)[1]
+
+
+def _two_months(match: Match[str], now: datetime) -> Span | None:
+    """From a month to another, the last ones that have begun."""
+    first, last = _month_number(match["first"]), _month_number(match["month"])
+    year = now.year if last <= now.month else now.year - 1
+    return _months(year if first <= last else year - 1, first)[0], _months(year, last)[1]
+
+
+def _two_years(match: Match[str], now: datetime) -> Span | None:
+    first, last = int(match["first"]), int(match["year"])
+    return (_months(first, 1)[0], _months(last, 12)[1]) if first <= last else None
 
 
 def _month_of_year(match: Match[str], now: datetime) -> Span | None:
@@ -229,9 +299,13 @@ _PHRASES = (
     _phrase(rf"(?P<first>{_MONTH_NAME}){_TO}{_MONTH},?\s+(?:of\s+)?{_YEAR}", _months_of_year),
     _phrase(rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}", _month_of_year),
     _phrase(rf"{_SEASON}\s+(?:of\s+)?{_YEAR}", _season_of_year),
-    _phrase(rf"(?P<how>last|this|in|during|over|of)\s+(?:the\s+)?{_SEASON}", _season),
-    _phrase(rf"{_BEFORE}{_MONTH}", _month),
-    _phrase(rf"{_BEFORE}(?:the\s+year\s+)?{_YEAR}", _year),
+    _phrase(rf"(?P<how>last|this)\s+{_SEASON}", _season),
+    _phrase(r"(?P<how>in|during|over)\s+(?:the\s+)?(?P<season>summer|autumn|winter)\b", _season),
+    _phrase(rf"(?:from|between)\s+(?P<first>{_MONTH_NAME}){_TO}{_MONTH}", _two_months),
+    _phrase(rf"{_HOW}{_MONTH}", _month),
+    _phrase(rf"(?:from|between)\s+(?P<first>(?:19|20)\d\d){_TO}{_YEAR}{_NO_COUNT}", _two_years),
+    _phrase(rf"{_HOW}(?:the\s+year\s+)?{_YEAR}{_NO_COUNT}", _year),
+    _phrase(rf"{_COUNT}{_UNITS}\s+ago\b(?:\s+today\b)?", _ago),
     _phrase(
         r"(?:the day before yesterday|yesterday|today|tonight|last night|this (?:morning|afternoon|evening))\b",
         _around_today,
@@ -239,6 +313,8 @@ _PHRASES = (
     _phrase(rf"(?:last|past)\s+(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})\s+{_UNITS}", _recent),
     _phrase(r"(?:the\s+)?past\s+(?P<count>)" + _UNITS, _recent),
     _phrase(r"(?P<how>last|this|previous)\s+(?P<unit>weekend|week|month|year)\b", _calendar),
-    _phrase(rf"{_COUNT}{_UNITS}\s+ago\b", _ago),
-    _phrase(rf"(?:on|last|this\s+past|since)\s+(?P<weekday>{'|'.join(_WEEKDAYS)})\b", _weekday),
+    _phrase(
+        rf"(?:on|last|this\s+past|(?P<how>since|after|until|till|before))\s+(?P<weekday>{'|'.join(_WEEKDAYS)})\b",
+        _weekday,
+    ),
 )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, islice
 
 import Stemmer
 
 MAX_TOKEN = 64
 """Longer runs are cut here: the same run in a query is cut alike, and no term grows without bound."""
+
+MOST_ASKED = 2_000
+"""Different words of a question that are looked for; a longer one is a document, and its beginning says what about."""
 
 _POSSESSIVE = re.compile(r"['’](?<=[^\W_].)[sS](?![^\W_])")
 # ASCII text without joined names, which is most text, is cut by white space once everything else has become some.
@@ -20,6 +23,7 @@ _ASCII_WORDS = bytes(ord(chr(c).lower()) if chr(c).isascii() and chr(c).isalnum(
 _INNER_DOT = re.compile(r"\.[A-Za-z0-9]")
 _RUN = re.compile(r"[^\W_]+(?:[._][^\W_]+)*")
 _PART = re.compile(r"[._]")
+_LETTERS = re.compile(r"[a-z]+")
 # Names in camel case, and their parts; words and numbers joined by hyphens.
 _HUMP = re.compile(r"[a-z0-9][A-Z]")
 _ASCII_RUN = re.compile(r"[A-Za-z0-9]+")
@@ -91,6 +95,25 @@ def _plain(text: str) -> list[str]:
     folded = _POSSESSIVE.sub("", fold(text))
     found = list(_ascii_words(folded) if folded.isascii() else _words(folded))
     return found or _visible(folded) or _visible(text)
+
+
+def words_by_stem(text: str) -> dict[str, str]:
+    """The first folded word of plain letters for each stem of a text."""
+    found: dict[str, str] = {}
+    for word in _LETTERS.findall(fold(text)):
+        found.setdefault(stem(word[:MAX_TOKEN]), word)
+    return found
+
+
+def stems_of(words: Iterable[str]) -> set[str]:
+    """Stems of words that nobody may have written, and which are therefore not remembered."""
+    with _stemming:
+        return set(_stemmer.stemWords(list(words)))
+
+
+def asked_stems(text: str) -> tuple[str, ...]:
+    """The distinct stems of a question in order, `MOST_ASKED` of them at most."""
+    return tuple(islice(dict.fromkeys(tokens(text)), MOST_ASKED))
 
 
 def _humps(text: str) -> list[str]:

@@ -126,6 +126,27 @@ def test_a_start_after_a_quiet_end_has_nothing_to_look_at(tmp_path: Path, opened
         assert len(backend._files._open) == 1
 
 
+def test_a_search_is_enough_for_a_vault_whose_mark_is_missing(tmp_path: Path) -> None:
+    """As after its file was put back from a copy: nothing but its opening tells that passages wait."""
+    settings = settings_of(tmp_path / "data")
+    with bootstrap.Embedded(settings) as before:
+        client_of(before).ingest(*(f"row {number}" for number in range(100)))
+    for mark in (tmp_path / "data" / "dirty").iterdir():
+        mark.unlink()
+    with bootstrap.Embedded(settings) as backend:
+        assert backend.unfinished() == []
+        backend.upkeep._quiet_s = 0.0
+        worker = Worker(backend.services, upkeep=backend.upkeep.step)
+        client = client_of(backend, worker)
+        worker.start(backend.unfinished)
+        try:
+            assert len(client.post(SEARCH, {"query": "row"}).json["memories"]) > 0
+            until_filled(client)
+        finally:
+            worker.stop()
+        assert client.get(STATS).json["totalVectors"] == 100
+
+
 class Slow(HashingEmbedder):
     """In the background it begins when it is asked and goes on when it is told to."""
 

@@ -109,11 +109,34 @@ def test_what_happened_on_a_day_is_found_by_the_day_alone(told: Told) -> None:
     assert told.found("what did we do yesterday?", now_ms=at("2026-11-30T10:00"))[0] == "we planted the pear tree"
 
 
+def test_a_day_in_a_question_about_something_is_no_match_by_itself(told: Told) -> None:
+    told.tell("the tram was full", "he bought stamps", "it rained", session="a", date_ms=at("2026-11-30T08:00"))
+    told.tell("I never learned to swim", session="b", date_ms=at("2026-05-02T08:00"))
+    now = at("2026-11-30T10:00")
+    assert told.found("should I swim this afternoon?", now_ms=now) == ["I never learned to swim"]
+    assert told.found("how are you today?", now_ms=now) == []
+
+
 def test_a_slip_of_the_hand_finds_the_word_that_was_meant(told: Told) -> None:
     told.tell("marmalade with ginger", "a violin for sale", "the harbour at night")
     assert told.found("marmelade") == ["marmalade with ginger"]
     assert told.found("vioiln") == ["a violin for sale"]
     assert told.found("harbor") == ["the harbour at night"]
+
+
+@pytest.mark.parametrize(
+    ("slip", "text"),
+    [
+        ("insuranec", "the insurance is paid"),
+        ("restauarnt", "a restaurant by the weir"),
+        ("appointemnt", "my appointments are on Monday"),
+        ("lisinoprli", "he takes lisinopril"),
+        ("kitche", "the kitchen is warm"),
+    ],
+)
+def test_a_slip_near_the_end_of_a_word_is_forgiven_too(told: Told, slip: str, text: str) -> None:
+    told.tell(text, "granite steps")
+    assert told.found(slip) == [text]
 
 
 def test_a_word_that_the_vault_holds_is_taken_as_it_is(told: Told) -> None:

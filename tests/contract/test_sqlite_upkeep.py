@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shared.adapters.sqlite import marks as marks_module
 from shared.adapters.sqlite import upkeep as upkeep_module
 from shared.adapters.sqlite.index import SqliteIndex
 from shared.adapters.sqlite.upkeep import PAGES_AT_ONCE, SPARE_PAGES, Upkeep
-from shared.domain.errors import Unavailable
+from shared.domain.errors import StaleEpoch, Unavailable
 from shared.domain.memory import Memory, VaultRef
 from shared.ports.search import Filters, Query
 from tests.contract.rows import NOW, Maker
@@ -256,6 +259,136 @@ def test_what_waits_is_known_after_a_crash_and_in_a_folder_without_marks(tmp_pat
     again.dropped(waiting)
     assert set(again.files.dirty()) == {done, empty}
     again.close()
+
+
+def marks(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "dirty").iterdir()}
+
+
+def named(*vaults: VaultRef) -> set[str]:
+    return {f"{vault.vault_id}.{vault.epoch}" for vault in vaults}
+
+
+@pytest.mark.parametrize("waiting", ["words", "vectors", "nothing"])
+def test_a_vault_whose_mark_is_missing_is_marked_when_it_is_opened(kept: Kept, make: Maker, waiting: str) -> None:
+    """As after its file was put back from a copy."""
+    rows = make.raws(3)
+    kept.rig.store.append(kept.vault, rows, None, NOW)
+    if waiting == "vectors":
+        kept.index.put_words(kept.vault, rows)
+        kept.rig.feed.acknowledge(kept.vault, kept.rig.feed.pending(kept.vault, 10))
+    if waiting == "nothing":
+        kept.follow()
+    kept.rig.close()
+    for mark in (kept.folder / "dirty").iterdir():
+        mark.unlink()
+    kept.rig._start()
+    told: list[VaultRef] = []
+    upkeep = Upkeep(kept.rig.files, quiet_s=0.0, note=told.append)
+    assert (upkeep.step(), kept.rig.files.dirty(), told) == (False, {}, [])
+    kept.rig.store.debt(kept.vault)
+    found = [] if waiting == "nothing" else [kept.vault]
+    assert (list(kept.rig.files.dirty()), marks(kept.folder)) == (found, named(*found))
+    upkeep.step()
+    assert told == found
+    assert list(kept.rig.files.dirty()) == found
+
+
+LOOK = "SELECT EXISTS (SELECT 1 FROM outbox)"
+
+
+def test_what_waits_is_asked_at_most_once_for_each_opening(
+    kept: Kept, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never in a new vault nor in a marked one, and a write that follows costs neither a statement nor a sync."""
+    told: list[str] = []
+    synced: list[Path] = []
+    monkeypatch.setattr(marks_module, "_sync", synced.append)
+
+    class Told(Unsynced):
+        def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+            told.append(sql[: len(LOOK)])
+            return super().execute(sql, parameters)
+
+    def looks(vault: VaultRef) -> tuple[int, int]:
+        """How often was looked, and how often a mark's folder was synced, by an opening and two writes."""
+        rig = SqliteRig(kept.folder, lambda path: connect(path, Told))
+        told.clear()
+        synced.clear()
+        for _ in range(2):
+            rig.store.append(vault, make.raws(1), None, NOW)
+        rig.close()
+        return told.count(LOOK), len(synced)
+
+    fresh = kept.rig.new_vault()
+    kept.write(make.raws(1))
+    kept.to_the_end()
+    kept.rig.close()
+    assert looks(kept.vault) == (1, 1)
+    assert looks(kept.vault) == (0, 0)
+    assert looks(fresh) == (0, 1)
+
+
+class Unknowable(Unsynced):
+    """The look at what waits fails, as on a damaged page."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        if sql.startswith(LOOK):
+            raise sqlite3.DatabaseError("database disk image is malformed")
+        return super().execute(sql, parameters)
+
+
+@pytest.mark.parametrize("fault", ["damaged", "no mark to be set"])
+def test_a_vault_is_read_although_nobody_knows_what_waits(kept: Kept, make: Maker, fault: str) -> None:
+    kept.rig.store.append(kept.vault, make.raws(3), None, NOW)
+    kept.rig.close()
+    shutil.rmtree(kept.folder / "dirty")
+    (kept.folder / "dirty").mkdir()
+    rig = SqliteRig(kept.folder, lambda path: connect(path, Unknowable if fault == "damaged" else Unsynced))
+    if fault != "damaged":
+        (kept.folder / "dirty").rmdir()
+        (kept.folder / "dirty").write_bytes(b"")
+    assert rig.store.debt(kept.vault).raw_units == 3
+    rig.close()
+
+
+def test_marks_that_are_removed_under_a_running_server_come_back_with_the_next(kept: Kept, make: Maker) -> None:
+    others = [kept.rig.new_vault() for _ in range(12)]
+    kept.rig.store.append(kept.vault, make.raws(1), None, NOW)
+    shutil.rmtree(kept.folder / "dirty")
+    wrong: list[Exception] = []
+
+    def write(vault: VaultRef) -> None:
+        try:
+            kept.rig.store.append(vault, Maker().raws(1), None, NOW)
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=write, args=(vault,)) for vault in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert marks(kept.folder) == named(kept.vault, *others)
+    assert not (kept.folder / "dirty.new").exists()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_mark_does_not_outlive_its_vault(kept: Kept, make: Maker, restarted: bool) -> None:
+    kept.write(make.raws(1))
+    held = kept.rig.files.database(kept.vault)
+    fresh = kept.rig.dropped(kept.vault)
+    kept.rig.store.append(fresh, make.raws(1), None, NOW)
+    # As who waited for the lock while it was dropped.
+    with pytest.raises(StaleEpoch), held.write():
+        pass
+    assert marks(kept.folder) == named(kept.vault, fresh)
+    if restarted:
+        kept.rig.restart()
+    assert list(kept.rig.files.dirty()) == [fresh]
+    assert kept.rig.files.written(kept.vault) is None
+    assert marks(kept.folder) == named(fresh)
 
 
 def test_a_damaged_vault_keeps_no_other_from_its_turn(tmp_path: Path, make: Maker) -> None:

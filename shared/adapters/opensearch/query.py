@@ -44,13 +44,16 @@ if (params.q != null && doc['vector'].size() > 0) {
 }
 if (speaks) { base += params.speaks; }
 if (within) { base += params.inside; }
-return (said || speaks || within) ? base + params.first : base;
+return (said || speaks || (within && params.when)) ? base + params.first : base;
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`terms` are the stems that carry meaning, in order, with `weights` by field and term once they are counted."""
+    """`terms` are the stems that carry meaning, in order, with `weights` by field and term once they are counted.
+
+    `only_when` says that rows of the `periods` match whatever they say.
+    """
 
     vault: VaultRef
     filters: Filters
@@ -62,6 +65,8 @@ class Question:
     speaker: str = ""
     nearness: float = 0.5
     periods: tuple[Window, ...] = ()
+    only_when: bool = False
+    text: str = ""
 
 
 def visible(vault: VaultRef, filters: Filters) -> list[Json]:
@@ -138,7 +143,8 @@ def matching(asked: Question, size: int, tier: int | None = None) -> list[Json]:
     either: list[Json] = [{"terms": {"said": list(asked.terms)}}] if asked.terms else []
     if asked.speaker:
         either.append({"term": {"role": asked.speaker}})
-    either += _touched(asked)
+    if asked.only_when:
+        either += _touched(asked)
     if either:
         # Only these are weighed, and they are found without looking at any other.
         holding_words = [*clauses, {"bool": {"should": either}}]
@@ -185,7 +191,7 @@ def _estimated(asked: Question, clauses: Sequence[Json], favours: bool, first: f
             "own": asked.nearness * OWN_SHARE, "around": asked.nearness * (1 - OWN_SHARE),
             "words": 1 - asked.nearness, "first": first,
             "speaks": SPEAKER_WEIGHT if favours else 0.0, "inside": PERIOD_WEIGHT if favours else 0.0,
-            "periods": [[period.from_ms, period.to_ms] for period in asked.periods],
+            "when": asked.only_when, "periods": [[period.from_ms, period.to_ms] for period in asked.periods],
         },
     }  # fmt: skip
     should = _weighed(asked)

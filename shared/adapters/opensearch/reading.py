@@ -16,11 +16,12 @@ from shared.adapters.opensearch.signals import Counted, Seen, candidates, passes
 from shared.adapters.opensearch.transport import Json, Transport
 from shared.domain.memory import TIERS, Memory, VaultRef
 from shared.ports.search import Filters, Hit, Query, RowSource
-from shared.retrieval.function_words import content_words
+from shared.retrieval.function_words import asks_only_when, content_words
 from shared.retrieval.ranking import PRIOR_DEPTH, SESSION_BEST, Candidates, Ranked, rank
 from shared.retrieval.speakers import speaker_name
-from shared.retrieval.spelling import corrected, doubted, spellings
-from shared.retrieval.tokens import tokens
+from shared.retrieval.spelling import candidates as respelled
+from shared.retrieval.spelling import corrected, doubted
+from shared.retrieval.tokens import asked_stems
 from shared.retrieval.words import rarity
 
 ALL_OF_THEM = 1_200
@@ -35,7 +36,6 @@ A_FEW = 10
 WIDER = 4
 MOST_TERMS = 200
 """Words of a query that count; of more the rarest that the vault holds."""
-COUNTED_AT_ONCE = 2_000
 TAIL_MS, TAIL_BYTES = 60_000, 1_000_000
 ALL_TIERS = frozenset(TIERS)
 
@@ -71,7 +71,7 @@ class Reader:
         if filters.from_ms is not None and filters.to_ms is not None and filters.from_ms >= filters.to_ms:
             # Coverage around an empty window overlaps nothing.
             return ()
-        stems = frozenset(tokens(query.text))
+        stems = frozenset(asked_stems(query.text))
         asked = Question(
             vault=vault,
             filters=filters,
@@ -81,6 +81,8 @@ class Reader:
             noise=query.noise,
             nearness=query.nearness,
             periods=query.periods,
+            text=query.text,
+            only_when=bool(query.periods) and asks_only_when(stems),
         )
         scene = self._scene(asked, now_ms)
         if scene.visible + len(scene.tail) == 0 or limit < 1:
@@ -130,24 +132,19 @@ class Reader:
     def _meant(self, asked: Question, count: Count) -> tuple[str, ...]:
         """The question's terms, and for those that the vault does not hold what they may have meant."""
         own = count.vault.frequencies[0]
-        candidates = {
-            term: spellings(term)
-            for term in doubted(term for term, frequency in zip(asked.terms, own, strict=True) if not frequency)
-        }
-        if not candidates:
+        absent = (term for term, frequency in zip(asked.terms, own, strict=True) if not frequency)
+        made = respelled(doubted(absent), asked.text)
+        if not made:
             return asked.terms
-        answer = self._ask(asked.vault, ask.saying(asked.vault, sorted(frozenset().union(*candidates.values()))))
+        answer = self._ask(asked.vault, ask.saying(asked.vault, sorted(frozenset().union(*made.values()))))
         said = {bucket["key"] for bucket in answer["aggregations"]["said"]["buckets"]}
         said |= {word for memory in count.missing for piece in pieces(memory) for word in piece.said}
-        return corrected(asked.terms, {term: made & said for term, made in candidates.items()})
+        return corrected(asked.terms, {term: others & said for term, others in made.items()})
 
     def _rarest(self, vault: VaultRef, terms: Sequence[str]) -> tuple[str, ...]:
-        weighed: list[tuple[bool, int, str]] = []
-        for first in range(0, len(terms), COUNTED_AT_ONCE):
-            part = terms[first : first + COUNTED_AT_ONCE]
-            words = self._ask(vault, ask.holding(vault, part))["aggregations"]["words"]["buckets"]
-            held = [int(words[str(place)]["doc_count"]) for place in range(len(part))]
-            weighed += [(not frequency, frequency, term) for frequency, term in zip(held, part, strict=True)]
+        words = self._ask(vault, ask.holding(vault, terms))["aggregations"]["words"]["buckets"]
+        held = [int(words[str(place)]["doc_count"]) for place in range(len(terms))]
+        weighed = [(not frequency, frequency, term) for frequency, term in zip(held, terms, strict=True)]
         return tuple(sorted(term for _, _, term in sorted(weighed)[:MOST_TERMS]))
 
     def _ordered(self, scene: Scene, limit: int) -> list[Ranked]:
@@ -182,7 +179,7 @@ class Reader:
         all_matches = False
         if scene.visible <= EXACT:
             found = self._look(scene, [ask.promising(asked, CLOSELY)])
-            if asked.speaker or asked.periods or len(_matching(asked, found)) < PRIOR_DEPTH:
+            if asked.speaker or asked.only_when or len(_matching(asked, found)) < PRIOR_DEPTH:
                 matching = [self._look(scene, [body]) for body in ask.matching(asked, CLOSELY)]
                 all_matches = all(len(part) < CLOSELY for part in matching)
                 found = unique([*found, *chain.from_iterable(matching)])
@@ -231,7 +228,7 @@ def _matching(asked: Question, passages: Sequence[Seen]) -> list[Seen]:
         each
         for each in passages
         if each.said
-        or each.within
+        or (asked.only_when and each.within)
         or (each.own or 0.0) > asked.noise
         or (asked.speaker and each.facts.role == asked.speaker)
     ]

@@ -160,7 +160,8 @@ def candidates(
     within = None
     if asked.periods:
         within = np.array([passage.within for passage in passages], np.bool_)
-        matched |= within
+        if asked.only_when:
+            matched |= within
     rows: dict[str, int] = {}
     memory = np.array([rows.setdefault(passage.facts.memory_id, len(rows)) for passage in passages], np.int32)
     first = {passage.facts.memory_id: passage.facts for passage in reversed(passages)}

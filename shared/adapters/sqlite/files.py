@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import sqlite3
 import threading
 from collections import OrderedDict
 from functools import partial
@@ -15,8 +17,10 @@ from weakref import WeakValueDictionary
 from shared.adapters.sqlite.database import Connect, Database, MakeLock, connect, refuse
 from shared.adapters.sqlite.marks import DirtyMarks
 from shared.adapters.sqlite.schema import VAULT
-from shared.domain.errors import StaleEpoch, Unavailable
+from shared.domain.errors import StaleEpoch, StrataError, Unavailable
 from shared.domain.memory import VaultRef
+
+log = logging.getLogger(__name__)
 
 MAX_OPEN = 64
 """Vaults whose connections are kept between requests."""
@@ -139,14 +143,37 @@ class VaultFiles:
         database = Database(path, VAULT, self._connect, self._make_lock, may_begin=not made, before_write=note)
         if fresh:
             self._epochs.made(vault)
+        elif vault not in self._marks:
+            self._mark_if_waiting(vault, database)
         return database
+
+    def _mark_if_waiting(self, vault: VaultRef, database: Database) -> None:
+        """A file put back from a copy, or written by a version without marks, may hold what its mark should tell of."""
+        try:
+            with database.read() as connection:
+                waits = something_waits(connection)
+            if waits:
+                self._marks.note(vault)
+        except StrataError as error:
+            # What can be read of a damaged file, or beside a full disk, can be read all the same.
+            log.warning("whether something waits in a vault is not known: %s", error.code)
 
     def dirty(self) -> dict[VaultRef, float]:
         """Contents written since they were last left in order, and when, by the monotonic clock.
 
-        Only they can hold changes or passages that wait. Those of earlier runs come with the time of the start.
+        Of those that were opened, only they can hold changes or passages that wait. Those of earlier runs come with the
+        time of the start, those found to have something waiting with the time they were opened at. Marks without a file
+        are removed: a writer that waits while its content is dropped leaves one.
         """
-        return {vault: written for vault, written in self._marks.written().items() if self.path(vault).exists()}
+        written = self._marks.written()
+        gone = [vault for vault in written if not self.path(vault).exists()]
+        for vault in gone:
+            del written[vault]
+            with self._lock:
+                # No file is made meanwhile: a mark that is set again has one.
+                if not self.path(vault).exists():
+                    self._marks.remove(vault)
+        return written
 
     def written(self, vault: VaultRef) -> float | None:
         """When a vault was written last, as `dirty` says; None when it is not dirty."""
@@ -193,6 +220,15 @@ class VaultFiles:
             self._open.clear()
         for database in databases:
             database.close()
+
+
+def something_waits(connection: sqlite3.Connection) -> bool:
+    """Whether the vault holds changes that are not indexed or passages without a vector."""
+    return bool(
+        connection.execute(
+            "SELECT EXISTS (SELECT 1 FROM outbox) OR EXISTS (SELECT 1 FROM passage WHERE vector IS NULL)"
+        ).fetchone()[0]
+    )
 
 
 def _content_of(path: Path) -> VaultRef | None:

@@ -22,7 +22,7 @@ from shared.ports.search import Filters, Hit, IndexStatus, Passage, Query, Repai
 from shared.retrieval.chunks import chunks, embedded_text
 from shared.retrieval.indexed import COUNT, TERM, IndexedPassage, QuerySignals, counted_words, passage_words
 from shared.retrieval.ranking import rank
-from shared.retrieval.tokens import tokens
+from shared.retrieval.tokens import asked_stems
 
 DISK_VECTOR = np.dtype("<f2")
 ALL_TIERS = frozenset((1, 2, 3))
@@ -144,7 +144,9 @@ class SqliteIndex:
                     )
 
     def search(self, vault: VaultRef, query: Query, filters: Filters, limit: int) -> tuple[Hit, ...]:
-        signals = QuerySignals(tuple(tokens(query.text)), query.vector, query.noise, query.nearness, query.periods)
+        signals = QuerySignals(
+            asked_stems(query.text), query.vector, query.noise, query.nearness, query.periods, query.text
+        )
         found = self._resident(vault).candidates(signals, filters)
         blended = filters.tiers >= ALL_TIERS
         return tuple(Hit(row.memory_id, row.tier, row.score, row.matched) for row in rank(found, limit, blended))

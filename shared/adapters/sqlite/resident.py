@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from shared.domain.window import Window
 from shared.ports.search import Filters
-from shared.retrieval.function_words import content_words
+from shared.retrieval.function_words import asks_only_when, content_words
 from shared.retrieval.indexed import HEADING_ONLY, MAX_COUNT, IndexedPassage, QuerySignals, by_memory, unit
 from shared.retrieval.passages import NO_SESSION, Bools, Facts, Floats, PassageTable
 from shared.retrieval.postings import Postings
 from shared.retrieval.ranking import Candidates
 from shared.retrieval.speakers import speaker_name
-from shared.retrieval.spelling import corrected, doubted, spellings
+from shared.retrieval.spelling import candidates, corrected, doubted
 from shared.retrieval.words import length_norms, word_scores
 
 FILLED_AT_ONCE = 4_096
@@ -148,7 +148,7 @@ class ResidentIndex:
             slots = np.flatnonzero(self._visible(filters or Filters(), exclude))
             stems = frozenset(query.tokens)
             # By stem, and row by row below: sums come out the same to the last bit, whatever order rows arrived in.
-            terms = [self._terms[stem] for stem in self._meant(content_words(stems)) if stem in self._terms]
+            terms = [self._terms[stem] for stem in self._meant(content_words(stems), query.text) if stem in self._terms]
             words, matched = word_scores(table, self._postings, terms, norms)
             own = context = None
             if query.vector is not None and table.has_vector[:n].any():
@@ -163,7 +163,7 @@ class ResidentIndex:
                 # Who asks about one person asks about what that person said.
                 matched |= speaks
             within = self._within(query.periods)
-            if within is not None:
+            if within is not None and asks_only_when(stems):
                 matched |= within
             # Copies, so that what comes back does not change when rows do.
             return Candidates(
@@ -183,11 +183,12 @@ class ResidentIndex:
                 nearness=query.nearness,
             )
 
-    def _meant(self, stems: frozenset[str]) -> tuple[str, ...]:
+    def _meant(self, stems: frozenset[str], text: str) -> tuple[str, ...]:
         """The stems, and for those that the vault does not hold what they may have meant."""
-        absent = doubted(stem for stem in stems if not self._holds(stem))
+        made = candidates(doubted(stem for stem in stems if not self._holds(stem)), text)
         return corrected(
-            stems, {stem: [other for other in spellings(stem) if self._holds(other, in_text=True)] for stem in absent}
+            stems,
+            {stem: [other for other in others if self._holds(other, in_text=True)] for stem, others in made.items()},
         )
 
     def _holds(self, stem: str, in_text: bool = False) -> bool:

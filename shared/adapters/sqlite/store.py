@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import sqlite3
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from shared.adapters.sqlite.batches import BatchVerbs
 from shared.adapters.sqlite.restoring import RestoreVerbs
@@ -216,12 +216,15 @@ def _in_order(connection: sqlite3.Connection, statement: str, tier: int, query: 
     """
     start, end = query.from_ms, query.to_ms
     rest = (*_importance(query), query.limit)
+    asked: list[tuple[str, tuple[object, ...]]] = []
     if query.after is not None and start <= query.after[0] < end:
         instant, memory_id = query.after
         same = statement.format(when=f"m.date = ? AND m.id {'<' if query.newest_first else '>'} ?")
-        yield from connection.execute(same, (tier, instant, to_bytes(memory_id), *rest))
+        asked.append((same, (tier, instant, to_bytes(memory_id), *rest)))
     if query.after is not None and query.newest_first:
         end = min(end, query.after[0])
     elif query.after is not None:
         start = max(start, query.after[0] + 1)
-    yield from connection.execute(statement.format(when="m.date >= ? AND m.date < ?"), (tier, start, end, *rest))
+    asked.append((statement.format(when="m.date >= ? AND m.date < ?"), (tier, start, end, *rest)))
+    # No generator that delegates to a cursor: dropped half way, it would close it, perhaps after its connection.
+    return chain.from_iterable(connection.execute(text, values) for text, values in asked)

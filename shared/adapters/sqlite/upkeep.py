@@ -9,9 +9,10 @@ import logging
 import sqlite3
 import time
 from collections import deque
+from collections.abc import Callable
 
 from shared.adapters.sqlite.database import BUSY_SECONDS, Database
-from shared.adapters.sqlite.files import VaultFiles
+from shared.adapters.sqlite.files import VaultFiles, something_waits
 from shared.adapters.sqlite.schema import SPAN_INDEX
 from shared.domain.errors import NotFound, StaleEpoch, StrataError
 from shared.domain.memory import VaultRef
@@ -34,8 +35,12 @@ INCREMENTAL = 2
 class Upkeep:
     """Looks after the vaults that were written. For one thread."""
 
-    def __init__(self, files: VaultFiles, quiet_s: float = QUIET_S) -> None:
+    def __init__(
+        self, files: VaultFiles, quiet_s: float = QUIET_S, note: Callable[[VaultRef], None] = lambda vault: None
+    ) -> None:
+        """`note` is told of vaults that cannot be left in order because something in them waits, at every look."""
         self._files = files
+        self._note = note
         self._quiet_s = quiet_s
         self._round: deque[VaultRef] = deque()
         self._looks: dict[VaultRef, tuple[float, float]] = {}
@@ -94,10 +99,12 @@ class Upkeep:
             # Most of the log without the lock; what is left of it then is little.
             _fold_in(connection, "PASSIVE")
         with database.alone() as connection:
-            if not _fold_in(connection, "TRUNCATE") or _something_waits(connection):
-                return False
-            self._files.clean(vault)
-            return True
+            folded, waits = _fold_in(connection, "TRUNCATE"), something_waits(connection)
+            if folded and not waits:
+                self._files.clean(vault)
+        if waits:
+            self._note(vault)
+        return folded and not waits
 
 
 def _give_back(connection: sqlite3.Connection) -> bool:
@@ -127,11 +134,3 @@ def _fold_in(connection: sqlite3.Connection, how: str) -> bool:
     finally:
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
     return not busy and in_log == moved
-
-
-def _something_waits(connection: sqlite3.Connection) -> bool:
-    return bool(
-        connection.execute(
-            "SELECT EXISTS (SELECT 1 FROM outbox) OR EXISTS (SELECT 1 FROM passage WHERE vector IS NULL)"
-        ).fetchone()[0]
-    )

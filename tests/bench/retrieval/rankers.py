@@ -79,7 +79,9 @@ def ours(vectored: Vectored, with_vectors: bool = True) -> Ranker:
     def best(question: Question, limit: int) -> list[str]:
         vector = vectored.questions[question.text] if with_vectors else None
         named = periods(question.text, question.asked_ms)
-        signals = QuerySignals(tuple(tokens(question.text)), vector, vectored.noise, vectored.nearness, named)
+        signals = QuerySignals(
+            tuple(tokens(question.text)), vector, vectored.noise, vectored.nearness, named, question.text
+        )
         return [row.memory_id for row in rank(index.candidates(signals), limit, tiers_default=True)]
 
     return best

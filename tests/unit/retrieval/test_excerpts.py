@@ -46,6 +46,20 @@ def test_cuts_fall_between_words_unless_there_are_none() -> None:
     assert excerpt("y" * 40 + ". The end of it.", end, 31) == "… yyyyyyy. The end of it."
 
 
+@pytest.mark.parametrize("letter", ["e\u0301", "कि", "👍🏽", "👩\u200d🚀", "🇩🇪", "☀\ufe0f"])
+@pytest.mark.parametrize("size", range(40, 60))
+def test_a_cut_tears_no_visible_character(letter: str, size: int) -> None:
+    end = question_stems("end")
+    for text in (letter * 600, "." + letter * 60 + " The end of it."):
+        for asked in (frozenset(), end):
+            shown = excerpt(text, asked, size).removeprefix("… ").removesuffix(" …").removeprefix(".")
+            assert shown.removesuffix(" The end of it.").replace(letter, "") == ""
+
+
+def test_a_heap_of_accents_is_cut_all_the_same() -> None:
+    assert excerpt("e" + "\u0301" * 100, frozenset(), 29) == "e" + "\u0301" * 10 + " …"
+
+
 @given(LONG, st.lists(st.sampled_from(["word", "a" * 300, "鯨"])), st.integers(16, 500))
 def test_a_part_is_verbatim_and_fits(text: str, asked: list[str], size: int) -> None:
     part = excerpt(text, question_stems(" ".join(asked)), size)

@@ -35,6 +35,21 @@ NOW = ms("2026-11-30T10:00")
         ("the report of 2024-05", "2024-05-01", "2024-06-01"),
         ("in 2023", "2023-01-01", "2024-01-01"),
         ("since 2025", "2025-01-01", "2026-11-30T10:00"),
+        ("since March 2024", "2024-03-01", "2026-11-30T10:00"),
+        ("since Monday", "2026-11-23", "2026-11-30T10:00"),
+        ("since yesterday", "2026-11-29", "2026-11-30T10:00"),
+        ("since the 3rd of May", "2026-05-03", "2026-11-30T10:00"),
+        ("since last March", "2026-03-01", "2026-11-30T10:00"),
+        ("after March 2024", "2024-04-01", "2026-11-30T10:00"),
+        ("in May and June 2024", "2024-05-01", "2024-07-01"),
+        ("from March to May", "2026-03-01", "2026-06-01"),
+        ("between October and February", "2025-10-01", "2026-03-01"),
+        ("from 3 May to 5 June 2024", "2024-05-03", "2024-06-06"),
+        ("from 24 December to 5 January 2025", "2024-12-24", "2025-01-06"),
+        ("on 3 may", "2026-05-03", "2026-05-04"),
+        ("in march", "2026-03-01", "2026-04-01"),
+        ("in 2023 was it wet", "2023-01-01", "2024-01-01"),
+        ("two weeks ago today", "2026-11-13", "2026-11-20"),
         ("between 2019 and 2021", "2019-01-01", "2022-01-01"),
         ("between March and May 2024", "2024-03-01", "2024-06-01"),
         ("from November to February 2025", "2024-11-01", "2025-03-01"),
@@ -70,10 +85,18 @@ def test_a_phrase_is_read_as_people_mean_it(text: str, first: str, after: str) -
 @pytest.mark.parametrize(
     "text",
     ["", "May I ask?", "they march on", "2020 units", "version 2023.1", "10.1.2024", "a second ago", "March",
-     "x2024-05-03", "the last straw", "every Friday", "31 of them", "on Mars", "0 days"],
+     "x2024-05-03", "the last straw", "every Friday", "31 of them", "on Mars", "0 days", "we used to march",
+     "Anna and Jan", "Anna and April", "a dress for June", "in 2000 words", "pay for 2000 shares", "a sequel of 1984",
+     "option 5 may break", "20 may be enough", "march 10 miles", "to mar the surface", "an injury in the fall",
+     "a bolt in the spring", "until March 2024", "before 2024", "until Monday", "İ in March"],
 )  # fmt: skip
 def test_what_names_no_time_has_no_period(text: str) -> None:
     assert periods(text, NOW) == ()
+
+
+def test_a_choice_gives_the_year_once() -> None:
+    march, april = periods("in March or April 2024", NOW)
+    assert march.from_ms < ms("2024-03-15") < march.to_ms < ms("2024-04-15") < april.to_ms < ms("2024-05-15")
 
 
 def test_several_periods_stay_apart() -> None:

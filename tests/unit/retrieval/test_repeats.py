@@ -46,6 +46,9 @@ def left(*rows: Scored) -> list[str]:
         ("„Na klar“, sagte sie.", "na klar sagte sie"),
         ("The", "the"),
         ("(see above)", "see above"),
+        ("Is it the dog? I am not sure.", "Is it a dog? i am not sure"),
+        ("  Buy milk", "Buy milk"),
+        ("if x:\n  a()\n\n  b()", "if x:\n  a()\n  b()"),
     ],
 )
 def test_the_same_words(one: str, other: str) -> None:
@@ -67,6 +70,21 @@ def test_the_same_words(one: str, other: str) -> None:
         ("see you :)", "see you :("),
         ("Año nuevo", "Ano nuevo"),
         ("He is here", "She is here"),
+        ("We go by plan A", "We go by plan"),
+        ("Take vitamin A daily", "Take vitamin daily"),
+        ("take vitamin a.", "take vitamin."),
+        ("take vitamin a and c", "take vitamin and c"),
+        ("Hepatitis A", "Hepatitis"),
+        ("The board is 6' long", 'The board is 6" long'),
+        ("A turn of 6'", "A turn of 6''"),
+        ("It yields 5 MW", "It yields 5 mW"),
+        ("It yields 5MW", "It yields 5mW"),
+        ("A file of 5 Mb", "A file of 5 MB"),
+        ("five MW", "five mW"),
+        ("Ask US", "Ask us"),
+        ("In Maßen trinken", "In Massen trinken"),
+        ("if x:\n    a()\nb()", "if x:\n    a()\n    b()"),
+        ("    a:\n  b: 1", "  a:\n  b: 1"),
     ],
 )
 def test_other_words(one: str, other: str) -> None:
@@ -128,6 +146,35 @@ def test_numbers_names_negations_and_news_are_something_added(source: str) -> No
     assert left(raw("a", source, source_of="b"), reflection("r", MOVED)) == ["r", "a"]
 
 
+@pytest.mark.parametrize(
+    ("source", "above"),
+    [
+        ("Anna calls the harbour office at 5 am", "Anna calls the harbour office at 5 pm."),
+        ("Anna calls the harbour office at five am", "Anna calls the harbour office at five pm."),
+        ("Anna takes the pills before dinner", "Anna takes the pills after dinner."),
+        ("Anna turned the heating on", "Anna turned the heating off on a whim."),
+        ("The price went up by 50", "The price went down by 50."),
+        ("The price is over 50", "The price is under 50."),
+        ("Anna runs 5 km daily", "Anna runs 5 miles daily."),
+        ("The lamp costs 50 $", "The lamp costs 50 €."),
+        ("The lamp costs $50", "The lamp costs €50."),
+        ("Anna moved 5 MB", "Anna moved 5 Mb."),
+        ("the board is 6' long", 'The board is 6" long.'),
+        ("Anna cancelled her birthday dinner with Bob", "Anna has her birthday dinner with Bob."),
+        ("Anna cancelled her birthday dinner with Bob", "Anna did not cancel her birthday dinner with Bob."),
+        ("Anna stopped the weekly harbour office meeting", "Anna has the weekly harbour office meeting."),
+        ("Anna eats everything except nuts", "Anna eats everything, nuts."),
+        ("moved the weekly harbour meeting to friday", "Moved the weekly harbour meeting to Thursday."),
+        ("Bob lent Anna money", "Anna lent Bob money."),
+        ("bob lent anna money", "Anna lent Bob money."),
+        ("5 for tea and 3 for milk", "3 for tea and 5 for milk."),
+    ],
+)
+def test_a_reflection_that_says_otherwise_leaves_its_source(source: str, above: str) -> None:
+    assert left(raw("a", source, source_of="b"), reflection("r", above)) == ["r", "a"]
+    assert left(raw("a", source, source_of="b"), reflection("r", source + ", as planned.")) == ["r"]
+
+
 def test_a_reflection_that_negates_says_something_else_than_a_source_that_does_not() -> None:
     assert left(raw("a", "i like tea", source_of="b"), reflection("r", "Does not like tea.")) == ["r", "a"]
     assert left(raw("a", "i don't like tea", source_of="b"), reflection("r", "Does not like tea.")) == ["r"]
@@ -139,6 +186,9 @@ def test_a_reflection_that_may_be_shown_in_part_stands_for_nothing() -> None:
     source = raw("a", "yes, thursday", source_of="b")
     assert left(source, reflection("r", fitting)) == ["r"]
     assert left(source, reflection("r", fitting + ".")) == ["r", "a"]
+    # A second line is shown behind two spaces.
+    assert left(source, reflection("r", fitting[:-4] + "\n.")) == ["r"]
+    assert left(source, reflection("r", fitting[:-3] + "\n.")) == ["r", "a"]
 
 
 def test_lineage_goes_up_two_tiers_where_the_row_between_is_seen() -> None:
@@ -153,8 +203,8 @@ def test_lineage_goes_up_two_tiers_where_the_row_between_is_seen() -> None:
 
 
 def test_a_source_of_a_reflection_that_is_left_out_itself_stays_unless_what_stands_says_it() -> None:
-    source = raw("a", "tuesday, tea", source_of="b")
-    between = reflection("r", "Tea on a tuesday with the harbour office and the old crew again.", source_of="c")
+    source = raw("a", "biscuits, tea", source_of="b")
+    between = reflection("r", "Tea and biscuits with the harbour office and the old crew again.", source_of="c")
     top = reflection("t", "The harbour office and the old crew have tea again.", tier=3, made_by="c")
     assert left(source, between, top) == ["t", "a"]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.retrieval.function_words import FUNCTION_WORDS, content_words
-from shared.retrieval.tokens import MAX_TOKEN, tokens
+from shared.retrieval.function_words import FUNCTION_WORDS, asks_only_when, content_words
+from shared.retrieval.tokens import MAX_TOKEN, asked_stems, tokens
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,30 @@ def test_words_can_be_stored_and_stay_short(text: str) -> None:
     for token in tokens(text):
         token.encode("utf-8")
         assert len(token) <= MAX_TOKEN
+
+
+@pytest.mark.parametrize(
+    ("text", "only"),
+    [
+        ("what did we do yesterday?", True),
+        ("What happened last March", True),
+        ("anything from the week of 3 May 2024", True),
+        ("May 2024", True),
+        ("in the summer of 2023", True),
+        ("how are you today", False),
+        ("write an essay of 2026 words", False),
+        ("what did we eat yesterday", False),
+        ("is a pool party a good idea this afternoon", False),
+        ("what is a violin", False),
+    ],
+)
+def test_a_question_for_a_period_alone_is_told_from_one_about_something(text: str, only: bool) -> None:
+    assert asks_only_when(frozenset(tokens(text))) is only
+
+
+def test_a_question_is_its_different_words_in_order_up_to_a_limit() -> None:
+    assert asked_stems("red Blue red, blues green") == ("red", "blue", "green")
+    assert asked_stems(" ".join(f"w{number}" for number in range(5_000))) == tuple(f"w{n}" for n in range(2_000))
 
 
 @pytest.mark.parametrize("joined", ["load_user_page", "loadUserPage", "load-user-page", "LoadUserPage"])
