@@ -11,7 +11,6 @@ from shared.domain.memory import TIERS, Memory
 from shared.domain.sizes import fit
 from shared.ports.search import Filters, Query
 from shared.ports.telemetry import RETRIEVALS
-from shared.retrieval.periods import periods
 from shared.usecases import metered
 from shared.usecases.indexing import catch_up
 from shared.usecases.models import chosen_model, meaning_of
@@ -80,6 +79,9 @@ def ranked(services: Services, caller: Caller, query: str, filters: Filters, fir
 
     Raises the model's `Unavailable` where the words find nothing: an answer would say that nothing is relevant.
     """
+    # Not before a request comes: a cold function has less to load until then.
+    from shared.retrieval.periods import periods
+
     vault = caller.vault
     meaning = meaning_of(services, chosen_model(services, caller), query)
     named = periods(query, services.clock.now_ms())

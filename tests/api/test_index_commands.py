@@ -12,6 +12,7 @@ import pytest
 from infra.index.__main__ import main
 from infra.index.commands import COMMANDS, Run
 from shared import bootstrap
+from shared.adapters.opensearch.mapping import VERSION
 from shared.bootstrap import Aws, Embedded
 from shared.domain.errors import NotFound, Unavailable
 from shared.domain.memory import Memory, VaultRef
@@ -176,7 +177,7 @@ def test_where_all_is_well_there_is_little_to_do(
         assert command(name, backend) == 0
     said = capsys.readouterr().out
     if isinstance(backend, Aws):
-        assert re.search(r"^ready: \S+-hashed-64-64-v1-\d+$", said, re.MULTILINE)
+        assert re.search(rf"^ready: \S+-hashed-64-64-v{VERSION}-\d+$", said, re.MULTILINE)
         assert "dropped" not in said
         assert "3 changes brought in, 0 failed" in said
     else:

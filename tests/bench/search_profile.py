@@ -20,7 +20,10 @@ from tests.bench.vaults import Bench, Prose, bench
 
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("the question's vector (given)", ("shared.usecases.search.meaning_of",)),
-    ("the question's words and dates", ("shared.usecases.search.periods", "shared.adapters.sqlite.index.asked_stems")),
+    (
+        "the question's words and dates",
+        ("shared.retrieval.periods.periods", "shared.adapters.sqlite.index.asked_stems"),
+    ),
     ("reading changes", ("shared.usecases.search.catch_up",)),
     ("filters", ("shared.adapters.sqlite.resident.ResidentIndex._visible",)),
     ("lengths and norms", ("shared.adapters.sqlite.resident.ResidentIndex._refreshed",)),

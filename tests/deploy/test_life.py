@@ -16,6 +16,7 @@ from infra.local.account import Account, DeploymentFailed
 from infra.toolkit import ROOT
 from infra.variables import variables
 from shared import bootstrap
+from shared.adapters.opensearch.mapping import VERSION
 from tests.api.client import Client
 from tests.deploy.http_gateway import HttpGateway
 from tests.deploy.releases import Release
@@ -161,7 +162,7 @@ def changed_under_load(life: Life, client: Client) -> None:
 def a_new_layout_under_load(life: Life, client: Client) -> None:
     """A release with another layout: refused while its index is not there, then deployed beside going clients."""
     release = Release(life.folder / "release")
-    release.change("shared/adapters/opensearch/mapping.py", "\nVERSION = 1\n", "\nVERSION = 2\n")
+    release.change("shared/adapters/opensearch/mapping.py", f"\nVERSION = {VERSION}\n", f"\nVERSION = {VERSION + 1}\n")
     app = life.synthesise("layout", sources=release.folder)
     traffic = Traffic(client, "layout")
     with traffic.going() as seen:
@@ -176,7 +177,7 @@ def a_new_layout_under_load(life: Life, client: Client) -> None:
         traffic.goes_on()
     assert not seen.lost
     life.words_found(client, seen)
-    assert "-v1" in release.index("drop-old", life.settings())
+    assert f"-v{VERSION}" in release.index("drop-old", life.settings())
     life.words_found(client, seen)
 
 

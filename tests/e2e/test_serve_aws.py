@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from shared.adapters.opensearch.mapping import VERSION
 from tests.e2e.server import ROOT, Server
 
 PROGRAM = "infra.local.aws_emulation"
@@ -83,7 +84,7 @@ def test_a_vault_lives_on_it_and_everything_ends_with_it(tmp_path: Path, key: st
         assert "3 rows, 0 were missing" in run("infra.index", "reconcile", **chosen)
         rebuilt = run("infra.index", "rebuild", **chosen)
         assert "3 rows, 3 vectors made" in rebuilt
-        assert "in use now: strata-hashed-64-64-v1-2" in rebuilt
+        assert f"in use now: strata-hashed-64-64-v{VERSION}-2" in rebuilt
         again = httpx.post(
             f"{server.url}/v1/memory/search",
             headers={"Authorization": f"Bearer {key}"},
