@@ -64,8 +64,8 @@ def run(options: Options) -> list[Row]:
     large = 20_000 if options.quick else 100_000
     rows = []
     for count, characters, target in (
-        (1_000, ONE_PASSAGE, 0.005),
-        (large, ONE_PASSAGE, None if options.quick else 0.150),
+        (1_000, ONE_PASSAGE, 0.003),
+        (large, ONE_PASSAGE, None if options.quick else 0.060),
         (large, KILOBYTE, None),
     ):
         with bench() as made:

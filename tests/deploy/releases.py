@@ -38,14 +38,19 @@ class Release:
 
     def index(self, command: str, variables: Mapping[str, str]) -> str:
         """What ``python -m infra.index COMMAND`` of this release says; it must end well."""
-        ran = subprocess.run(
-            [sys.executable, "-m", "infra.index", *command.split()],
-            cwd=self.folder,
-            env=dict(variables),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=INDEX_SECONDS,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
+        return index(self.folder, command, variables)
+
+
+def index(folder: Path, command: str, variables: Mapping[str, str]) -> str:
+    """What the sources in `folder` say to ``python -m infra.index COMMAND``; it must end well."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "infra.index", *command.split()],
+        cwd=folder,
+        env=dict(variables),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=INDEX_SECONDS,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout

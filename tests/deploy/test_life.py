@@ -19,7 +19,7 @@ from shared import bootstrap
 from shared.adapters.opensearch.mapping import VERSION
 from tests.api.client import Client
 from tests.deploy.http_gateway import HttpGateway
-from tests.deploy.releases import Release
+from tests.deploy.releases import Release, index
 from tests.deploy.traffic import Seen, Traffic
 
 pytestmark = pytest.mark.xdist_group("deployed")
@@ -58,15 +58,22 @@ class Life:
         return {"PATH": os.environ["PATH"], **self.account.variables, **told}
 
     def words_found(self, client: Client, seen: Seen) -> None:
-        """Every word that was stored is found, once the index has caught up."""
-        deadline = time.monotonic() + INDEXED_S
+        """Every word that was stored is found, once the index has caught up.
+
+        The emulator never delivers again what a function was given that it killed: an operator's command brings it in.
+        """
+        deadline, may_catch_up = time.monotonic() + INDEXED_S, True
         for word, id_ in seen.stored.items():
             while True:
                 answer = client.post("/v1/memory/search", {"query": word, "limit": 1})
                 assert answer.status == 200, answer.body
                 if [row["id"] for row in answer.json["memories"]] == [id_]:
                     break
-                assert time.monotonic() < deadline, f"{word} is not found: {client.get('/v1/memory/stats').json}"
+                late = time.monotonic() >= deadline
+                assert may_catch_up or not late, f"{word} is not found: {client.get('/v1/memory/stats').json}"
+                if late:
+                    index(ROOT, "catch-up", self.settings())
+                    deadline, may_catch_up = time.monotonic() + INDEXED_S, False
                 time.sleep(0.5)
 
 
