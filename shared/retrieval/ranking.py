@@ -128,6 +128,8 @@ def rank(found: Candidates, limit: int, tiers_default: bool) -> list[Ranked]:
         return []
     best = np.full(len(found.tier), -1.0)
     np.maximum.at(best, found.memory, passage_scores(found))
+    # Rows that differ in the last bits only tie: the sum below would not tell them apart.
+    best = np.round(best, 12)
     hit = np.zeros(len(found.tier), np.bool_)
     hit[found.memory[found.matched]] = True
     # Scores end at 1: two more puts every match before every other row.

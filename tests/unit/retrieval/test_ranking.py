@@ -184,3 +184,11 @@ def test_scores_are_bounded_ordered_and_independent_of_the_limit(rows: Candidate
         relevant = {row.tier for row in whole if row.matched}
         if blended:
             assert {row.tier for row in whole[: len(relevant)] if row.matched} == relevant
+
+
+def test_rows_that_differ_in_the_last_bit_tie() -> None:
+    """Else the newer of them would come first and score less."""
+    words = [0.1, 0.1 + 1.4e-17, 0.1]
+    for limit in (1, 2, 3):
+        scores = [row.score for row in rank(found(words), limit, tiers_default=True)]
+        assert scores == sorted(scores, reverse=True)
