@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 
 from shared.domain.readable_dates import MONTHS
+from shared.domain.times import EPOCH, MILLISECOND
 
 TARGET = 450
 """Characters of a passage at most."""
@@ -13,7 +13,6 @@ TARGET = 450
 # A sentence with its closing punctuation and the white space behind it, or a line with its break.
 _UNIT = re.compile(r"[^\n]*?(?:[.!?…][\"'”’)\]]*[^\S\n]+|[。！？]+|\n+)|[^\n]+", re.DOTALL)
 _LAST_SPACE = re.compile(r".*\s", re.DOTALL)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def chunks(text: str) -> list[str]:
@@ -56,7 +55,7 @@ def _cut(run: str) -> int:
 def embedded_text(role: str, date_ms: int, passage: str) -> str:
     """What the embedding model is given for a passage: ``role (date): text``, the date as a person would write it."""
     try:
-        day = _EPOCH + timedelta(milliseconds=date_ms)
+        day = EPOCH + date_ms * MILLISECOND
     except OverflowError:
         return f"{role}: {passage}"
     return f"{role} ({day.day} {MONTHS[day.month - 1]} {day.year}): {passage}"

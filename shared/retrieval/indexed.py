@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from shared.domain.times import DAY_MS
 from shared.domain.window import Window
 from shared.retrieval.chunks import embedded_text
 from shared.retrieval.tokens import tokens
@@ -22,7 +23,6 @@ COUNT: np.dtype[np.uint16] = np.dtype("<u2")
 HEADING_ONLY = 0x8000
 """Set in a count when the term stands in the passage's role or date but not in its own text."""
 MAX_COUNT = 0x7FFF
-DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)

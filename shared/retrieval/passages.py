@@ -85,27 +85,14 @@ class PassageTable:
 
     def append(self, facts: Facts, lengths: Sequence[int]) -> int:
         """Enter a memory's passages, alive and linked, without vectors. Returns the first slot."""
-        first = self.write(facts, lengths)
+        first = self.used
+        self.write([facts] * len(lengths), range(len(lengths)), lengths)
         self._link(range(first, self.used))
         self.alive[first : self.used] = True
         return first
 
-    def write(self, facts: Facts, lengths: Sequence[int]) -> int:
-        first, end = self.used, self.used + len(lengths)
-        self._reserve(end)
-        here = slice(first, end)
-        self.memory[here] = first
-        self.number[here] = np.arange(len(lengths))
-        self.length[here] = lengths
-        self.tier[here], self.importance[here], self.date[here] = facts.tier, facts.importance, facts.date
-        self.covers_from[here], self.covers_to[here] = facts.covers_from, facts.covers_to
-        self.session[here], self.role[here] = facts.session, facts.role
-        self.id_high[here], self.id_low[here] = facts.id
-        self.used = end
-        return first
-
-    def write_all(self, facts: Sequence[Facts], numbers: Sequence[int], lengths: Longs) -> None:
-        """`write` for many passages: one entry each, those of a memory in the order of their numbers."""
+    def write(self, facts: Sequence[Facts], numbers: Sequence[int], lengths: Longs | Sequence[int]) -> None:
+        """Enter passages, neither alive nor linked: one entry each, those of a memory in the order of their numbers."""
         first, end = self.used, self.used + len(facts)
         self._reserve(end)
         here = slice(first, end)

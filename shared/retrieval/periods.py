@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from re import Match
 
 from shared.domain.readable_dates import MONTHS
+from shared.domain.times import EPOCH, MILLISECOND
 from shared.domain.window import Window
 
 _MONTHS = tuple(name.lower() for name in MONTHS)
@@ -25,7 +26,6 @@ _NUMBERS = {
 }  # fmt: skip
 _UNIT_DAYS = {"day": 1.0, "week": 7.0, "month": 30.4, "year": 365.25}
 _SLACK_MS = 12 * 3_600_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _MONTH_NAME = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
@@ -70,7 +70,7 @@ def periods(text: str, now_ms: int) -> tuple[Window, ...]:
         # A document, or letters that no English phrase has.
         return ()
     try:
-        now = _EPOCH + timedelta(milliseconds=now_ms)
+        now = EPOCH + now_ms * MILLISECOND
         spans = list(_spans(text, now))
     except (OverflowError, ValueError):
         return ()
@@ -140,7 +140,7 @@ def _in_order(first: Span, last: Span) -> Span | None:
 
 
 def _ms(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return (moment - EPOCH) // MILLISECOND
 
 
 def _month_number(name: str) -> int:

@@ -287,7 +287,7 @@ class ResidentIndex:
             upto = np.concatenate((np.zeros(1, np.int64), np.cumsum(every & MAX_COUNT, dtype=np.int64)))
             ends = np.cumsum(size)
             numbers = [passage.number for passage in part]
-            self._table.write_all(facts, numbers, upto[ends] - upto[ends - size])
+            self._table.write(facts, numbers, upto[ends] - upto[ends - size])
             for slot, (fact, number) in enumerate(zip(facts, numbers, strict=True), first):
                 if number == 0:
                     self._first[fact.id[0].to_bytes(8, "big") + fact.id[1].to_bytes(8, "big")] = slot

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from shared.domain.times import DAY_MS
 from tests.bench.retrieval.corpus import Corpus, Line, Question
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single hop"}
-DAY_MS = 86_400_000
 
 
 def corpora(path: Path) -> list[Corpus]:
