@@ -21,6 +21,7 @@ UV_STAMP := .tools/uv-$(UV_VERSION)
 RUN_STAMP := .venv/installed-run
 DEV_STAMP := .venv/installed-dev
 CDK_STAMP := .tools/cdk/installed
+INSPECTOR_STAMP := .tools/inspector/installed
 # Folders whose tests are all slow: they are not even read by `check`.
 SLOW := deploy e2e readme
 CODE := $(wildcard functions infra shared tests)
@@ -46,12 +47,15 @@ $(DEV_STAMP): pyproject.toml uv.lock | $(UV_STAMP)
 	@$(SYNC) --all-extras
 	@touch $@ $(RUN_STAMP)
 
+$(CDK_STAMP): infra/toolkit/package.json infra/toolkit/package-lock.json
+$(INSPECTOR_STAMP): tests/e2e/inspector/package.json tests/e2e/inspector/package-lock.json
+
 # The lock file holds the sum of every package; where they come from is npm's own setting.
-$(CDK_STAMP): infra/toolkit/package.json infra/toolkit/package-lock.json | $(UV_STAMP)
-	@command -v npm >/dev/null || { echo 'the stacks need Node.js 20 or newer, with npm' >&2; exit 1; }
-	@mkdir -p .tools/cdk
-	@cp infra/toolkit/package.json infra/toolkit/package-lock.json .tools/cdk/
-	@npm ci --prefix .tools/cdk --no-audit --no-fund --silent
+$(CDK_STAMP) $(INSPECTOR_STAMP): | $(UV_STAMP)
+	@command -v npm >/dev/null || { echo 'the stacks and their tests need Node.js 20 or newer, with npm' >&2; exit 1; }
+	@mkdir -p $(@D)
+	@cp $(filter %.json,$^) $(@D)/
+	@npm ci --prefix $(@D) --omit=optional --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
 .PHONY: install
@@ -78,7 +82,7 @@ destroy: $(DEV_STAMP) $(CDK_STAMP) ## Take an environment's API down; its data s
 	@exec $(BIN)/python -m infra.deploy $(ENV) --destroy
 
 .PHONY: test
-test: lint $(CDK_STAMP) ## Everything that needs no cloud: lint, types, contracts and all tests
+test: lint $(CDK_STAMP) $(INSPECTOR_STAMP) ## Everything that needs no cloud: lint, types, contracts and all tests
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --durations=15
 
 .PHONY: check

@@ -19,6 +19,7 @@ Embedder = Literal[(*BEDROCK_MODELS, ENDPOINT)]  # type: ignore[valid-type]
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653)
 LogDays = Literal[LOG_DAYS]  # type: ignore[valid-type]
 NAME = r"^[a-z][a-z0-9-]{0,15}$"
+ADDRESS = r"^https?://[^\s?#]+$"
 STREAM = r"^arn:[a-z-]+:dynamodb:[a-z0-9-]+:\d{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+$"
 
 
@@ -48,7 +49,7 @@ class Search(_Part):
 class Endpoint(_Part):
     """An OpenAI-compatible embedding endpoint. `secret` names the secret of Secrets Manager that holds its token."""
 
-    url: Annotated[str, Field(pattern=r"^https?://[^\s?#]+$")]
+    url: Annotated[str, Field(pattern=ADDRESS)]
     model: Annotated[str, Field(pattern=r"^[!-~]+$")]
     dimension: Annotated[int, Field(ge=2, le=4_096)]
     noise: Annotated[float, Field(ge=0, lt=1)] = 0.3
@@ -62,6 +63,7 @@ class Environment(_Part):
     `alarm_address` is an e-mail address that every alarm writes to. `cors_origins` are the web pages' origins that may
     call the API from a browser. `snap_start` keeps initialised functions at hand, which costs. `table_stream` is the
     ARN of another table's stream: the API serves that table, such as a restored one; the environment keeps its own.
+    `public_url`, `authorization_server` and `calls_per_minute` are the settings of those names.
     """
 
     name: Annotated[str, Field(pattern=NAME)]
@@ -82,6 +84,9 @@ class Environment(_Part):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     auto_provision_keys: bool = False
     table_stream: Annotated[str, Field(pattern=STREAM)] | None = None
+    public_url: Annotated[str, Field(pattern=ADDRESS)] | None = None
+    authorization_server: Annotated[str, Field(pattern=ADDRESS)] | None = None
+    calls_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Environment:

@@ -28,10 +28,10 @@ class Function:
 
 
 _SEARCHING = ("date_search", "stats", "warmup", "delete_vault")
-_RETRIEVING = ("search", "prepare")
+_RETRIEVING = ("search", "prepare", "mcp")
 """They mostly wait, and waiting costs by memory: ``docs/costs.md`` compares."""
 _LARGE = ("upload", "import_vault", "export")
-_FIXED = ("home", "openapi")
+_FIXED = ("home", "openapi", "protected_resource")
 
 INDEXER = "indexer"
 PROVISION = "provision"

@@ -70,6 +70,14 @@ _LEASED = _grant(f"{_AUTHENTICATED} BatchGetItem")
 
 GRANTS: Mapping[str, Grant] = {
     "home": NOTHING,
+    "protected_resource": NOTHING,
+    # Its tools do what ten other functions do.
+    "mcp": _grant(
+        f"{_AUTHENTICATED} BatchGetItem PutItem DeleteItem Query BatchWriteItem",
+        indexes="pool when turn",
+        search=(MAPPING, SEARCH, BY_ID, REFRESH, BULK),
+        embeds=True,
+    ),
     "health": NOTHING,
     "openapi": NOTHING,
     "unrouted": NOTHING,

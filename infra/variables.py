@@ -16,6 +16,14 @@ def variables(environment: Environment, table: str, search_url: str) -> dict[str
         "LOG_LEVEL": environment.log_level,
         "AUTO_PROVISION_KEYS": "1" if environment.auto_provision_keys else "0",
     }
+    if environment.cors_origins:
+        told["ORIGINS"] = ",".join(environment.cors_origins)
+    if environment.public_url:
+        told["PUBLIC_URL"] = environment.public_url
+    if environment.authorization_server:
+        told["AUTHORIZATION_SERVER"] = environment.authorization_server
+    if environment.calls_per_minute is not None:
+        told["CALLS_PER_MINUTE"] = str(environment.calls_per_minute)
     if environment.bedrock_model_id:
         told["BEDROCK_MODEL_ID"] = environment.bedrock_model_id
     if environment.embedder == ENDPOINT and environment.endpoint is not None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from shared.domain import keys
+
 PREFIX = "STRATA_"
 EMBEDDED, AWS = "embedded", "aws"
 BACKENDS = (EMBEDDED, AWS)
@@ -26,6 +28,9 @@ BEDROCK_MODELS = (
 ENDPOINT = "endpoint"
 EMBEDDERS = (*LOCAL_MODELS, *BEDROCK_MODELS, ENDPOINT)
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+# Keys of this project's own clients. The server accepts both names, since one shell may start both, and uses neither.
+VAULT_KEY, MODEL_KEY = "STRATA_KEY", "STRATA_MODEL_KEY"
+CLIENT_KEYS = (VAULT_KEY, MODEL_KEY)
 
 
 class SettingsError(ValueError):
@@ -42,6 +47,9 @@ class Settings:
     the model behind an OpenAI-compatible endpoint: its base address, its name there, its vectors' length, a bearer
     token or the secret of Secrets Manager that holds it, the cosine below which nearness means nothing, and whether it
     is asked for that length. `bedrock_model_id` is called instead of the model's own id, such as an inference profile.
+    `origins` are the web pages' origins that may call ``/mcp``, `public_url` is the address that clients reach the
+    server at (None: the one they used), `authorization_server` the OAuth server that stands before it, and
+    `calls_per_minute` says how often one key may call ``/mcp`` (0: as often as it likes).
     """
 
     host: str = "127.0.0.1"
@@ -66,6 +74,10 @@ class Settings:
     embeddings_shorten: bool = False
     bedrock_model_id: str | None = None
     service: str | None = None
+    origins: tuple[str, ...] | None = None
+    public_url: str | None = None
+    authorization_server: str | None = None
+    calls_per_minute: int = 1_000
 
 
 # On AWS keys are made by an administrator, and no model is part of a function's package.
@@ -83,7 +95,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     source = os.environ if environ is None else environ
     chosen: dict[str, Any] = {}
     for variable, value in sorted(source.items()):
-        if not variable.startswith(PREFIX):
+        if not variable.startswith(PREFIX) or variable in CLIENT_KEYS:
             continue
         if variable not in _PARSERS:
             raise SettingsError(f"{variable}={value!r} is not a setting; known are {', '.join(_PARSERS)}")
@@ -96,6 +108,43 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     settings = Settings(**{**(_ON_AWS if chosen.get("backend") == AWS else {}), **chosen})
     _check(settings)
     return settings
+
+
+def client_key(variable: str, file: Path | None = None, environ: Mapping[str, str] | None = None) -> str | None:
+    """A key of `CLIENT_KEYS`: the only line of `file`, else the value of `variable`; None where neither is given.
+
+    Raises `SettingsError`, which names the file or the variable and never shows what it holds.
+    """
+    source = os.environ if environ is None else environ
+    if file is None:
+        place, given = variable, source.get(variable)
+    else:
+        place = str(file)
+        try:
+            given = file.read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                f"{place} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
+            ) from None
+    if given is None:
+        return None
+    parse, allowed = _CLIENT_PARSERS[variable]
+    try:
+        return parse(given)
+    except ValueError:
+        raise SettingsError(f"{place} holds no key that can be used; it takes {allowed}") from None
+
+
+def without_client_keys(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a program that a client starts and that needs none of its keys."""
+    source = os.environ if environ is None else environ
+    return {name: value for name, value in source.items() if name not in CLIENT_KEYS}
+
+
+def state_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Where a client keeps what it remembers from run to run: below ``XDG_STATE_HOME``, else ``~/.local/state``."""
+    base = Path((os.environ if environ is None else environ).get("XDG_STATE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".local" / "state") / "strata"
 
 
 def _check(settings: Settings) -> None:
@@ -161,6 +210,12 @@ def _word(value: str) -> str:
     return value
 
 
+def _memory_key(value: str) -> str:
+    if keys.parse(_word(value)) is None:
+        raise ValueError
+    return value
+
+
 def _named(value: str, shortest: int, longest: int) -> str:
     if not shortest <= len(value) <= longest or not all(
         letter.isascii() and (letter.isalnum() or letter in "_.-") for letter in value
@@ -193,8 +248,22 @@ def _share(value: str) -> float:
     return number
 
 
+def _origins(value: str) -> tuple[str, ...]:
+    found = tuple(each.strip() for each in value.split(",") if each.strip())
+    for each in found:
+        parts = urlsplit(_word(each))
+        if each != "*" and (parts.scheme not in ("http", "https") or each != f"{parts.scheme}://{parts.netloc}"):
+            raise ValueError
+    return found
+
+
 _ADDRESS = (_address, "an address such as https://host or http://127.0.0.1:9200")
+_TOKEN = "a token of visible ASCII characters"
 _SECRET = frozenset(("STRATA_EMBEDDINGS_KEY",))
+_CLIENT_PARSERS: dict[str, tuple[Callable[[str], str], str]] = {
+    VAULT_KEY: (_memory_key, "a memory key such as mk_…, with or without a suffix"),
+    MODEL_KEY: (_word, _TOKEN),
+}
 _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {
     "STRATA_HOST": (_host, "a host name or an IP address"),
     "STRATA_PORT": _whole(0, 65535),
@@ -212,10 +281,14 @@ _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {
     "STRATA_EMBEDDINGS_URL": (_address, "an address such as https://host/v1"),
     "STRATA_EMBEDDINGS_MODEL": (_word, "the name of a model, without spaces"),
     "STRATA_EMBEDDINGS_DIMENSION": _whole(2, 4_096),
-    "STRATA_EMBEDDINGS_KEY": (_word, "a token of visible ASCII characters"),
+    "STRATA_EMBEDDINGS_KEY": (_word, _TOKEN),
     "STRATA_EMBEDDINGS_SECRET": (_word, "the name or the ARN of a secret in AWS Secrets Manager"),
     "STRATA_EMBEDDINGS_NOISE": (_share, "a number from 0 to below 1"),
     "STRATA_EMBEDDINGS_SHORTEN": (_switch, "0 or 1"),
     "STRATA_BEDROCK_MODEL_ID": (_word, "the id of a model or an inference profile, without spaces"),
     "STRATA_SERVICE": (_service, "a name of 1 to 64 letters, digits, dots, hyphens and underscores"),
+    "STRATA_ORIGINS": (_origins, "origins such as https://app.example.com, parted by commas, or *"),
+    "STRATA_PUBLIC_URL": (_address, "an address such as https://memory.example.com"),
+    "STRATA_AUTHORIZATION_SERVER": (_address, "an address such as https://login.example.com"),
+    "STRATA_CALLS_PER_MINUTE": _whole(0, 1_000_000),
 }

@@ -26,13 +26,16 @@ REQUEST_HEADERS = (
     "Authorization",
     "Content-Type",
     "Idempotency-Key",
+    "MCP-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
     "X-API-Key",
     "X-Embedding-Model",
     "X-Goog-API-Key",
     "X-Memory-Key",
     "X-Session-ID",
 )
-ANSWER_HEADERS = ("Retry-After", "X-Next-Cursor", "X-Request-Id")
+ANSWER_HEADERS = ("Retry-After", "WWW-Authenticate", "X-Next-Cursor", "X-Request-Id")
 ACCESS_LOG = {
     "requestId": "$context.requestId",
     "time": "$context.requestTime",

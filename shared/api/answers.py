@@ -134,3 +134,58 @@ OF_ROUTE: Mapping[str, str] = {
     "delete_ids": "DeletedIds",
     "delete_vault": "DeletedVault",
 }
+
+TOOL_SCHEMAS: Mapping[str, Schema] = {
+    "Results": _object({"results": _list(_object({"id": ID, "title": TEXT, "url": TEXT}))}),
+    "Fetched": _object({"id": ID, "title": TEXT, "text": TEXT, "url": TEXT, "metadata": {"type": "object"}}),
+    "Status": _object(
+        {
+            "connected": FLAG,
+            "vaultRef": TEXT,
+            "storage": TEXT,
+            "totalMemories": COUNT,
+            "totalTokens": COUNT,
+            "grantedScopes": _list(TEXT),
+        },
+        {"tiers": {"type": "object"}, "reflection": DEBT},
+    ),
+    "Receipt": _object({"status": TEXT, "stored": COUNT}, {"session_id": _or_null(TEXT), "reflection": DEBT}),
+    "Batch": _object(
+        {"batch_id": _or_null(TEXT), "tier": TIER, "count": COUNT},
+        {
+            "lease_expires_at": TIME,
+            "memories": _list(_object({"text": TEXT, "date": TIME})),
+            "reflection_contract": _object({"instructions": TEXT}),
+            "message": TEXT,
+            "leased": COUNT,
+            "next_expiry": _or_null(TIME),
+        },
+    ),
+    "Done": _object(
+        {
+            "tier": TIER,
+            "committed": FLAG,
+            "already_committed": FLAG,
+            "entries_created": COUNT,
+            "sources_consolidated": COUNT,
+        },
+        {"debt": DEBT},
+    ),
+    "Deleted": _object({"requested": COUNT, "deleted": COUNT, "not_found": COUNT}),
+    "Forgotten": _object({"deleted": FLAG, "message": TEXT, "vaultRef": TEXT}),
+}
+"""Of answers that only tools give."""
+
+OF_TOOL: Mapping[str, str] = {
+    "search_memories": "Found",
+    "date_search_memories": "FoundByDate",
+    "inspect_memory": "Inspected",
+    "search": "Results",
+    "fetch": "Fetched",
+    "memory_status": "Status",
+    "store_memory": "Receipt",
+    "consolidate_memories": "Batch",
+    "commit_reflections": "Done",
+    "delete_memories": "Deleted",
+    "forget_all_memories": "Forgotten",
+}

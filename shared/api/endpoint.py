@@ -81,6 +81,7 @@ class Body(Protocol):
 
 
 B = TypeVar("B", bound=Body)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +143,13 @@ class Handler:
         try:
             telemetry = self._services().telemetry
         except Exception as error:
-            return error_wire(_known(self.route, id_, error), id_)
+            return error_wire(known_error(self.route, id_, error), id_)
         with telemetry.invocation(self.route.name, id_, context) as facts:
             reply, code = _answered(self.route, event, self._serve)
             facts["status"] = reply["statusCode"]
             if code is not None:
                 facts["code"] = code
-                _count(telemetry, self.route, reply["statusCode"], code)
+                count_failure(telemetry, self.route, reply["statusCode"], code)
             return reply
 
 
@@ -175,13 +176,13 @@ def _answered(route: Route, event: Event, use: Callable[[HttpRequest], Reply]) -
         sent = wire(reply.status or route.success, reply.body, reply.content_type, reply.headers, id_)
         if wrapped_bytes(sent["body"]) > MAX_WRAPPED_BYTES:
             raise TooLarge("The answer is larger than one response may be.", hint="Ask for fewer rows at once.")
-        return sent, None
+        return sent, reply.code
     except Exception as error:
-        known = _known(route, id_, error)
+        known = known_error(route, id_, error)
         return error_wire(known, id_), known.code
 
 
-def _known(route: Route, id_: str, error: Exception) -> StrataError:
+def known_error(route: Route, id_: str, error: Exception) -> StrataError:
     """What to answer for it. What nobody foresaw is logged."""
     if isinstance(error, StrataError) and error.code != StrataError.code:
         return error
@@ -192,7 +193,8 @@ def _known(route: Route, id_: str, error: Exception) -> StrataError:
     return StrataError(f"Something went wrong on the server (request {id_}).", hint=hint)
 
 
-def _count(telemetry: Telemetry, route: Route, status: int, code: str) -> None:
+def count_failure(telemetry: Telemetry, route: Route, status: int, code: str) -> None:
+    """Tell the metrics of an answer with that `status` to a request of `route`."""
     if status == INTERNAL:
         telemetry.record(SERVER_ERRORS)
     elif status == UNAVAILABLE:
@@ -211,25 +213,40 @@ def _served(
     sent = body.read(http.raw)
     session_id = carriers.session_of(http.headers, sent.session_id)
     model = sent.embeddings or http.headers.get("x-embedding-model") or None
+
+    def once(caller: Caller) -> Reply:
+        return use(Call(services, replace(caller, session_id=session_id, model=model), sent, http))
+
+    return as_current(caller, lambda: _permitted(route, http, services), once)
+
+
+def as_current(caller: Caller, again: Callable[[], Caller], use: Callable[[Caller], T]) -> T:
+    """`use` of the caller, and of the caller as `again` finds them where the vault was emptied meanwhile.
+
+    Raises `Unavailable` where that goes on and on.
+    """
     for attempt in range(MAX_ATTEMPTS):
         try:
-            return use(Call(services, replace(caller, session_id=session_id, model=model), sent, http))
+            return use(caller)
         except StaleEpoch:
             time.sleep(random.uniform(0, 0.01 * 2**attempt))
-            caller = _permitted(route, http, services)
+            caller = again()
     raise Unavailable("The vault keeps being emptied meanwhile; try again.", code="busy", retry_after=1)
 
 
-def _permitted(route: Route, http: HttpRequest, services: Services) -> Caller:
-    """The caller, if their key (after its suffix) has every scope that the route needs. Deny by default."""
+def identified(http: HttpRequest, services: Services) -> Caller:
+    """Who presents the key of this request. Raises `Unauthorized`."""
     presented = carriers.presented_key(http.headers)
     if presented is None:
         raise Unauthorized(
             "This request carries no memory key.",
             hint="Send it as `Authorization: Bearer mk_...` or `X-Memory-Key: mk_...`.",
         )
-    caller = authenticate(services, presented)
-    needed = route.scopes or frozenset(("no key has this",))
+    return authenticate(services, presented)
+
+
+def permitted(caller: Caller, needed: frozenset[str]) -> Caller:
+    """The caller, if their key (after its suffix) has every scope that is needed. Raises `InsufficientScope`."""
     missing = sorted(needed - caller.scopes)
     if missing:
         raise InsufficientScope(
@@ -238,6 +255,11 @@ def _permitted(route: Route, http: HttpRequest, services: Services) -> Caller:
             extra={"missing": missing},
         )
     return caller
+
+
+def _permitted(route: Route, http: HttpRequest, services: Services) -> Caller:
+    # Deny by default: a route that names no scope lets nobody in.
+    return permitted(identified(http, services), route.scopes or frozenset(("no key has this",)))
 
 
 def _log_failure(route: Route, id_: str, error: Exception) -> None:

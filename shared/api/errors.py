@@ -53,21 +53,24 @@ def headers_of(error: StrataError) -> dict[str, str]:
     return headers
 
 
-def invalid(found: ValidationError, prefix: str = "") -> InvalidRequest:
+_OF_REQUESTS = "Correct what `details` lists and send the request again. GET /openapi.json describes every field."
+
+
+def invalid(found: ValidationError, prefix: str = "", hint: str = _OF_REQUESTS) -> InvalidRequest:
     """A model's refusal as one error. Values never appear in it: they may be stored text."""
     problems = [
         FieldProblem(".".join((*([prefix] if prefix else []), *map(str, each["loc"]))) or "body", _problem(each))
         for each in found.errors(include_url=False, include_input=False)
     ]
-    return _joined(problems)
+    return _joined(problems, hint)
 
 
-def _joined(problems: Sequence[FieldProblem]) -> InvalidRequest:
+def _joined(problems: Sequence[FieldProblem], hint: str) -> InvalidRequest:
     first = problems[0]
     more = f" ({len(problems) - 1} more problems)" if len(problems) > 1 else ""
     return InvalidRequest(
         f"{first.field}: {first.problem}{more}",
-        hint="Correct what `details` lists and send the request again. GET /openapi.json describes every field.",
+        hint=hint,
         details=problems,
     )
 

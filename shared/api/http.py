@@ -33,12 +33,16 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A success. A `str` body goes out as it is, under `content_type`; `status` None means the route's own."""
+    """An answer. A `str` body goes out as it is, under `content_type`; `status` None means the route's own.
 
-    body: Answer | str
+    `code` is that of the error that the answer tells of, for the log and the metrics; None for a success.
+    """
+
+    body: Answer | list[Answer] | str
     status: int | None = None
     content_type: str = JSON_TYPE
     headers: Mapping[str, str] = field(default_factory=dict)
+    code: str | None = None
 
 
 def request_id(event: Event) -> str:
@@ -66,7 +70,9 @@ def request_of(event: Event) -> HttpRequest:
     )
 
 
-def wire(status: int, body: Answer | str, content_type: str, headers: Mapping[str, str], id_: str) -> LambdaReply:
+def wire(
+    status: int, body: Answer | list[Answer] | str, content_type: str, headers: Mapping[str, str], id_: str
+) -> LambdaReply:
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return {
         "statusCode": status,

@@ -21,7 +21,7 @@ from shared.api.models.consolidation import BatchRequest, CheckoutRequest, Commi
 from shared.api.models.ingest import IngestRequest
 from shared.api.models.keys import CreateKeyRequest, DeleteIdsRequest
 from shared.api.models.retrieval import DateSearchRequest, InspectRequest, PrepareRequest, SearchRequest
-from shared.api.routes import ROUTES, Route
+from shared.api.routes import BY_TOOL, ROUTES, Route
 from shared.usecases.ingest import MAX_IDEMPOTENCY_KEY_CHARACTERS
 
 Schema = dict[str, Any]
@@ -71,6 +71,28 @@ LINES: Mapping[str, tuple[str, str]] = {
     ),
     "import_vault": ("Lines of an export, in the order they came.", ""),
 }
+
+RPC: Schema = {
+    "type": "object",
+    "properties": {
+        "jsonrpc": {"const": "2.0"},
+        "id": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
+    },
+    "required": ["jsonrpc"],
+}
+"""What every message of the Model Context Protocol has; its own schema describes the rest."""
+RPC_REQUEST: Schema = {
+    **RPC,
+    "properties": {**RPC["properties"], "method": {"type": "string"}, "params": {"type": "object"}},
+    "required": ["jsonrpc", "method"],
+    "example": {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "search_memories", "arguments": {"query": "when do we meet?"}},
+    },
+}
+RPC_STATUSES = (400, 401, 403, 404, 413, 415, 429, 500, 503)
 
 MEANINGS: Mapping[int, str] = {
     400: "The request is malformed; `details` names every field.",
@@ -152,7 +174,8 @@ def _operation(route: Route) -> Schema:
     if route.scopes is None:
         operation["security"] = []
     else:
-        operation["description"] = "Scopes: " + ", ".join(f"`{scope}`" for scope in sorted(route.scopes)) + "."
+        scopes = ", ".join(f"`{scope}`" for scope in sorted(route.scopes)) or "those of the tool"
+        operation["description"] = f"Scopes: {scopes}."
         operation["security"] = [{"bearer": []}, {"memoryKey": []}, {"apiKey": []}, {"googApiKey": []}]
         parameters += [
             {"name": name, "in": "header", "schema": {"type": "string", "maxLength": most}, "description": description}
@@ -166,6 +189,8 @@ def _operation(route: Route) -> Schema:
         operation["parameters"] = parameters
     if route.name in LINES:
         operation["requestBody"] = _lines(route)
+    elif route.scopes is BY_TOOL:
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": RPC_REQUEST}}}
     elif route.name in BODIES:
         operation["requestBody"] = {
             "required": not BODIES[route.name].may_be_empty,
@@ -200,10 +225,21 @@ def _responses(route: Route) -> Schema:
         success["content"] = {"application/json": {"schema": _ref(answers.OF_ROUTE.get(route.name, "Anything"))}}
     if route.name == "home":
         success["content"]["text/html"] = {"schema": {"type": "string"}}
+    if route.scopes is BY_TOOL:
+        message = {"headers": REQUEST_ID, "content": _json(RPC)}
+        taken = {"description": "A notification was taken.", "headers": REQUEST_ID}
+        told = {str(status): {"description": MEANINGS[status], **message} for status in RPC_STATUSES}
+        either = {"anyOf": [RPC, {"type": "array", "items": RPC}]}
+        told["200"] = {**message, "description": "A response, or those to a batch.", "content": _json(either)}
+        return {"202": taken, **told}
     responses: Schema = {str(route.success): success}
     for status in _errors(route):
         responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
     return responses
+
+
+def _json(schema: Schema) -> Schema:
+    return {"application/json": {"schema": schema}}
 
 
 def _errors(route: Route) -> list[int]:

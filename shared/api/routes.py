@@ -23,6 +23,10 @@ PUBLIC: frozenset[str] | None = None
 """The scopes of a route that needs no key. Written out, so that forgetting scopes cannot open a route."""
 
 
+BY_TOOL: frozenset[str] = frozenset()
+"""Of the route whose tools each have scopes of their own. Elsewhere it lets nobody in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     """A query parameter. `schema` is its JSON schema."""
@@ -34,7 +38,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method and path. A caller needs every one of `scopes`; `PUBLIC` needs no key.
+    """One method and path. A caller needs every one of `scopes`; `PUBLIC` needs no key, `BY_TOOL` a key that is good.
 
     `folder` holds the handler: ``functions/<folder>/handler.py``. `success` is the status of a success. `content` is
     what a body may be: one JSON object, JSON lines, or nothing but the common fields.
@@ -66,11 +70,17 @@ def _needs(*scopes: str) -> frozenset[str]:
     return frozenset(scopes)
 
 
+# RFC 9728: the metadata of a resource stands at its path below this one; clients try both.
+_AUTH = "/.well-known/oauth-protected-resource"
+
 ROUTES: tuple[Route, ...] = (
     Route("home", "GET", "/", PUBLIC, content="none", summary="What this server is"),
     Route("health", "GET", "/health", PUBLIC, content="none", summary="Whether the server answers"),
     Route("health", "GET", "/v1/health", PUBLIC, content="none", summary="Whether the server answers"),
     Route("openapi", "GET", "/openapi.json", PUBLIC, content="none", summary="This description"),
+    Route("protected_resource", "GET", _AUTH, PUBLIC, content="none", summary="How to be let in to /mcp"),
+    Route("protected_resource", "GET", f"{_AUTH}/mcp", PUBLIC, content="none", summary="How to be let in to /mcp"),
+    Route("mcp", "POST", "/mcp", BY_TOOL, summary="The Model Context Protocol: the vault as tools for agents"),
     Route("keys_create", "POST", "/v1/keys", _needs(ADMIN), 201, summary="Mint a key; it is shown this once"),
     Route("keys_list", "GET", "/v1/keys", _needs(ADMIN), content="none", summary="Keys without their secrets"),
     Route("keys_delete", "DELETE", "/v1/keys/{key_id}", _needs(ADMIN), content="none", summary="Disable a key"),

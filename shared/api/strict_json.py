@@ -45,10 +45,17 @@ def decode(raw: bytes, where: str = "body") -> str:
 
 
 def parse_object(text: str, where: str = "") -> dict[str, object]:
-    """One JSON object. `where` begins the field names of errors; the whole is called ``body`` without it.
+    """One JSON object. Raises as `parse`, and for anything that is no object."""
+    value = parse(text, where, wanted=dict)
+    assert isinstance(value, dict)
+    return value
+
+
+def parse(text: str, where: str = "", wanted: type[object] = object) -> object:
+    """One JSON value. `where` begins the field names of errors; the whole is called ``body`` without it.
 
     Raises `InvalidRequest` for malformed JSON, duplicate keys, NaN and infinities, integers outside 64 bits, lone
-    surrogates, NUL, and nesting deeper than `MAX_DEPTH`.
+    surrogates, NUL, nesting deeper than `MAX_DEPTH`, and for a value that is not `wanted`.
     """
     whole = where or "body"
     try:
@@ -62,11 +69,12 @@ def parse_object(text: str, where: str = "") -> dict[str, object]:
         raise InvalidRequest.field(whole, str(error)) from None
     except ValueError:
         raise InvalidRequest.field(whole, "holds a number with too many digits") from None
-    if not isinstance(value, dict):
+    if not isinstance(value, wanted):
         raise InvalidRequest.field(whole, "must be a JSON object")
     for path, problem in _problems(value, escaped="\\u" in text):
         raise InvalidRequest.field(".".join([*([where] if where else []), *path]) or whole, problem)
-    return value
+    found: object = value
+    return found
 
 
 def must_be_measured(raw_size: int) -> bool:

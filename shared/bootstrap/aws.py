@@ -13,12 +13,12 @@ from shared.adapters.dynamodb.stream import Delivered, StreamFeed
 from shared.adapters.dynamodb.table import Table
 from shared.adapters.dynamodb.usage import DynamoUsage
 from shared.adapters.system.clock import RandomIds, SystemClock
-from shared.bootstrap.models import Connect, chosen_embedders
+from shared.bootstrap.models import Connect, chosen_embedders, policy_of
 from shared.bootstrap.telemetry import chosen_telemetry
 from shared.domain.errors import NotFound, Unavailable
 from shared.domain.memory import Memory, VaultRef
 from shared.settings import EMBEDDERS, ENDPOINT, Settings
-from shared.usecases.services import Policy, Services
+from shared.usecases.services import Services
 
 if TYPE_CHECKING:
     from shared.adapters.opensearch.index import OpenSearchIndex
@@ -156,11 +156,7 @@ class Aws:
             telemetry=chosen_telemetry(settings),
             clock=self.clock,
             ids=RandomIds(self.clock),
-            policy=Policy(
-                default_model=self._default,
-                lease_ms=settings.lease_seconds * 1000,
-                auto_provision_keys=settings.auto_provision_keys,
-            ),
+            policy=policy_of(settings, self._default),
         )
 
     def _letters(self) -> DeadLetters:

@@ -16,13 +16,13 @@ from shared.adapters.sqlite.upkeep import Upkeep
 from shared.adapters.system.clock import RandomIds, SystemClock
 from shared.adapters.system.letters import KeptBack
 from shared.adapters.system.telemetry import Silent
-from shared.bootstrap.models import chosen_embedders
+from shared.bootstrap.models import chosen_embedders, policy_of
 from shared.domain.errors import NotFound
 from shared.domain.memory import VaultRef
 from shared.ports.embedder import Embedder
 from shared.ports.search import RepairableIndex
 from shared.settings import Settings
-from shared.usecases.services import Policy, Services
+from shared.usecases.services import Services
 
 MEBIBYTE = 1 << 20
 
@@ -64,11 +64,7 @@ class Embedded:
             telemetry=Silent(),
             clock=clock,
             ids=RandomIds(clock),
-            policy=Policy(
-                default_model=self._default,
-                lease_ms=settings.lease_seconds * 1000,
-                auto_provision_keys=settings.auto_provision_keys,
-            ),
+            policy=policy_of(settings, self._default),
         )
 
     def _dimension(self, vault: VaultRef) -> int:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from shared.settings import AWS, BEDROCK_MODELS, ENDPOINT, LOCAL_MODELS, Settings
+from shared.usecases.services import Policy
 
 if TYPE_CHECKING:
     from shared.ports.embedder import Embedder
@@ -66,6 +67,19 @@ def chosen_embedders(settings: Settings, connect: Connect | None = None) -> tupl
         makers[name] = make
         default = name if settings.embedder == ENDPOINT else default
     return Models(makers), default
+
+
+def policy_of(settings: Settings, default_model: str) -> Policy:
+    """The operator's choices that use cases and the edge go by."""
+    return Policy(
+        default_model=default_model,
+        lease_ms=settings.lease_seconds * 1000,
+        auto_provision_keys=settings.auto_provision_keys,
+        origins=settings.origins or (),
+        public_url=settings.public_url,
+        authorization_server=settings.authorization_server,
+        calls_per_minute=settings.calls_per_minute,
+    )
 
 
 def _local(name: str) -> Make:

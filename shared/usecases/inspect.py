@@ -17,8 +17,11 @@ from shared.usecases.services import Answer, Caller, Services
 MAX_SOURCES = 500
 
 
-def inspect_memory(services: Services, caller: Caller, memory_id: str, offset: int) -> Answer:
-    """`offset` is a position in the batch of a reflection. Raises `InvalidRequest`, or `NotFound`."""
+def inspect_memory(services: Services, caller: Caller, memory_id: str, offset: int, limit: int = MAX_SOURCES) -> Answer:
+    """At most `limit` sources from `offset` on, a position in the batch of a reflection.
+
+    Raises `InvalidRequest`, or `NotFound`.
+    """
     canonical = canonical_uuid(memory_id)
     if canonical is None:
         raise InvalidRequest.field("memory_id", "must be a UUID", f"For example {UUID(int=0)}.")
@@ -41,7 +44,7 @@ def inspect_memory(services: Services, caller: Caller, memory_id: str, offset: i
         answer["consolidated_into"] = _consolidated_into(services, caller, memory)
     tokens = 0
     if memory.origin is not None:
-        tokens = _add_sources(services, caller, memory, memory.origin, offset, answer)
+        tokens = _add_sources(services, caller, memory, memory.origin, offset, limit, answer)
     metered.record(services, caller, metering.INSPECT, tokens)
     return answer
 
@@ -53,9 +56,11 @@ def _consolidated_into(services: Services, caller: Caller, memory: Memory) -> li
     return [parent_json(parent) for parent in written.get(memory.consolidated_by, ())]
 
 
-def _add_sources(services: Services, caller: Caller, memory: Memory, batch_id: str, offset: int, answer: Answer) -> int:
+def _add_sources(
+    services: Services, caller: Caller, memory: Memory, batch_id: str, offset: int, limit: int, answer: Answer
+) -> int:
     """Add the reflection's side to `answer`; returns the tokens of the sources shown."""
-    page = services.store.sources(caller.vault, batch_id, offset, MAX_SOURCES)
+    page = services.store.sources(caller.vault, batch_id, offset, limit)
     # Read after the sources: a source that is missing from them is counted.
     batch = services.store.batch(caller.vault, batch_id)
     shown, cut = fit([source_json(source) for source in page.memories], ROWS_BYTES - wire_bytes(answer))

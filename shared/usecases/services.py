@@ -25,11 +25,18 @@ Answer = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The operator's choices. `default_model` names the embedder that new vaults are bound to."""
+    """The operator's choices. `default_model` names the embedder that new vaults are bound to.
+
+    `origins`, `public_url`, `authorization_server` and `calls_per_minute` are those of the settings.
+    """
 
     default_model: str
     lease_ms: int = LEASE_MS
     auto_provision_keys: bool = False
+    origins: tuple[str, ...] = ()
+    public_url: str | None = None
+    authorization_server: str | None = None
+    calls_per_minute: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.api.routes import ROUTES, Route
+from shared.api.routes import BY_TOOL, ROUTES, Route
 from shared.domain.keys import SCOPES, hash_key
 from shared.ports.directory import KeyRecord
 from tests.api.client import Client
@@ -35,7 +35,16 @@ NEEDED = {
     "POST /v1/memory/warmup": {READ},
     "GET /v1/account/usage": {READ},
 }
-OPEN = {"GET /", "GET /health", "GET /v1/health", "GET /openapi.json"}
+OPEN = {
+    "GET /",
+    "GET /health",
+    "GET /v1/health",
+    "GET /openapi.json",
+    "GET /.well-known/oauth-protected-resource",
+    "GET /.well-known/oauth-protected-resource/mcp",
+}
+KEYED = [route for route in ROUTES if route.scopes is not None and route.scopes is not BY_TOOL]
+"""Routes with scopes of their own. Those of tools: ``test_mcp_scopes.py``."""
 AFTER_SUFFIX = {"": set(SCOPES), ":read": {READ}, ":write": {WRITE}, ":off": set()}
 KEYS = [set(), *({scope} for scope in sorted(SCOPES)), {REFLECT, DELETE}, {WRITE, DELETE}, set(SCOPES)]
 
@@ -45,15 +54,16 @@ def label(route: Route) -> str:
 
 
 def test_every_route_stands_in_the_expected_table() -> None:
-    assert {label(route) for route in ROUTES if route.scopes is not None} == set(NEEDED)
+    assert {label(route) for route in KEYED} == set(NEEDED)
+    assert [label(route) for route in ROUTES if route.scopes is BY_TOOL] == ["POST /mcp"]
     assert {label(route) for route in ROUTES if route.scopes is None} == OPEN
 
 
 def test_no_route_forgets_its_scopes() -> None:
-    assert all(route.scopes is None or (route.scopes and route.scopes <= SCOPES) for route in ROUTES)
+    assert all(route.scopes and route.scopes <= SCOPES for route in KEYED)
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.scopes is not None], ids=label)
+@pytest.mark.parametrize("route", KEYED, ids=label)
 def test_key_and_suffix_decide(route: Route, client: Client) -> None:
     needed = NEEDED[label(route)]
     # An unusable body, so that nothing is changed: being refused for it shows that the key was let through.
@@ -74,7 +84,7 @@ def test_key_and_suffix_decide(route: Route, client: Client) -> None:
                 assert answer.status == 400, (scopes, suffix, answer.body)
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.scopes is not None], ids=label)
+@pytest.mark.parametrize("route", KEYED, ids=label)
 def test_no_key_no_answer(route: Route, client: Client) -> None:
     path = route.path.replace("{key_id}", "none")
     for key in (None, "sk-provider", "mk_", "mk_bad key", "mk_known:admin", "mk_known:"):
@@ -83,7 +93,7 @@ def test_no_key_no_answer(route: Route, client: Client) -> None:
         assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/v1/health", "/openapi.json"])
+@pytest.mark.parametrize("path", [each.removeprefix("GET ") for each in sorted(OPEN)])
 def test_open_routes_need_no_key(path: str, client: Client) -> None:
     assert client.using(None).get(path).status == 200
 

@@ -9,7 +9,16 @@ import pytest
 from shared.adapters.bedrock.models import MODELS
 from shared.adapters.local_embedder.hashing import HashingEmbedder
 from shared.bootstrap.models import Models, chosen_embedders
-from shared.settings import BEDROCK_MODELS, LOCAL_MODELS, Settings, SettingsError, load
+from shared.settings import (
+    BEDROCK_MODELS,
+    LOCAL_MODELS,
+    Settings,
+    SettingsError,
+    client_key,
+    load,
+    state_folder,
+    without_client_keys,
+)
 
 
 def test_nothing_set_means_the_local_defaults() -> None:
@@ -72,6 +81,36 @@ def test_a_secret_is_not_repeated() -> None:
     with pytest.raises(SettingsError, match="STRATA_EMBEDDINGS_KEY") as refused:
         load({"STRATA_EMBEDDINGS_KEY": "open sesame"})
     assert "sesame" not in str(refused.value)
+
+
+def test_a_server_accepts_the_keys_of_clients_and_uses_neither() -> None:
+    assert load({"STRATA_KEY": "mk_demo", "STRATA_MODEL_KEY": "no key at all"}) == Settings()
+
+
+def test_the_key_of_a_client() -> None:
+    environment = {"STRATA_KEY": "mk_demo:read", "STRATA_MODEL_KEY": "token", "PATH": "/bin"}
+    assert client_key("STRATA_KEY", environ=environment) == "mk_demo:read"
+    assert client_key("STRATA_MODEL_KEY", environ=environment) == "token"
+    assert client_key("STRATA_KEY", environ={}) is None
+    assert without_client_keys(environment) == {"PATH": "/bin"}
+
+
+def test_a_file_counts_rather_than_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("mk_file\n")
+    assert client_key("STRATA_KEY", tmp_path / "key", {"STRATA_KEY": "mk_demo"}) == "mk_file"
+    (tmp_path / "key").write_text("no memory key: sesame")
+    with pytest.raises(SettingsError, match="key holds no key that can be used; it takes a memory key") as refused:
+        client_key("STRATA_KEY", tmp_path / "key", {"STRATA_KEY": "mk_demo"})
+    assert "sesame" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "folder"),
+    [("/var/state", Path("/var/state/strata")), ("relative", Path.home() / ".local/state/strata")],
+)
+def test_where_clients_keep_their_state(value: str, folder: Path) -> None:
+    assert state_folder({"XDG_STATE_HOME": value}) == folder
+    assert state_folder({}) == Path.home() / ".local/state/strata"
 
 
 def test_the_models_of_bedrock_are_those_that_the_adapter_knows() -> None:

@@ -15,7 +15,7 @@ from tests.bench.report import Options, missed, page, printed, section
 
 NAMES = (
     "quality", "ablation", "parity", "peers", "search", "search_profile", "vault_scale", "timeline", "ingest", "models",
-    "upload", "pools", "disk", "memory", "dynamodb", "opensearch", "cold",
+    "upload", "mcp", "pools", "disk", "memory", "dynamodb", "opensearch", "cold",
 )  # fmt: skip
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 

@@ -37,3 +37,21 @@ def test_a_record_is_one_plain_write(rig: DynamoRig, memory: MemoryTable) -> Non
     memory.log.clear()
     rig.usage.record("k", "2026-02-01", "search", 5, 1)
     assert [(each.op, each.all_write_units) for each in memory.log] == [("update_item", 1)]
+
+
+def test_a_call_is_counted_with_one_plain_write_that_time_removes(rig: DynamoRig, memory: MemoryTable) -> None:
+    memory.log.clear()
+    assert rig.usage.call("k", 29_000_000) == 1
+    assert [(each.op, each.all_write_units) for each in memory.log] == [("update_item", 1)]
+    item = rig.table.get(("U#k", "calls#29000000"))
+    assert item is not None
+    assert item["ttl"] == 29_000_000 * 60 + 3_600
+
+
+@pytest.mark.parametrize("kind", ["reply_lost", "request_lost", "server_error"])
+def test_a_call_that_cannot_be_counted_is_let_in(
+    rig: DynamoRig, memory: MemoryTable, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    memory.fail(kind, op="update_item")
+    assert rig.usage.call("k", 29_000_000) == 0
+    assert "a call was not counted" in caplog.text

@@ -88,6 +88,18 @@ def test_metering_never_fails_a_request(meters: MeterRig, caplog: pytest.LogCapt
     assert "usage was not recorded" in caplog.text
 
 
+def test_calls_are_counted_by_key_and_minute(meter: UsageMeter) -> None:
+    assert [meter.call("k", 29_000_000) for _ in range(3)] == [1, 2, 3]
+    assert (meter.call("other", 29_000_000), meter.call("k", 29_000_001), meter.call("k", 29_000_001)) == (1, 1, 2)
+    # Counts are no usage.
+    assert list(meter.read("k", "0001-01-01", "9999-12-31")) == []
+
+
+def test_no_call_is_lost_between_threads(meter: UsageMeter) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(lambda _: meter.call("k", 29_000_000), range(100))) == list(range(1, 101))
+
+
 def test_no_record_is_lost_between_threads(meter: UsageMeter) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: meter.record("k", "2026-02-01", "search", n, 1), range(100)))

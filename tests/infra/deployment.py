@@ -184,6 +184,18 @@ class Vault:
         entries = [{"text": f"what it means, number {number}", "importance": 7} for number in range(count)]
         return self.post("/v1/memory/consolidate/commit", {"batch_id": batch_id, "entries": entries}, status)
 
+    def tool(self, name: str, arguments: Mapping[str, Any] | None = None, error: bool = False) -> Any:
+        """What an MCP tool answers."""
+        result = self._rpc("tools/call", {"name": name, "arguments": arguments or {}})
+        assert result["isError"] is error, result
+        return result.get("structuredContent")
+
+    def resource(self, uri: str) -> Any:
+        return self._rpc("resources/read", {"uri": uri})["contents"]
+
+    def _rpc(self, method: str, params: Mapping[str, Any]) -> Any:
+        return self.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})["result"]
+
     def batch(self, verb: str, batch_id: str, status: int = 200) -> Any:
         return self.post(f"/v1/memory/consolidate/{verb}", {"batch_id": batch_id}, status)
 

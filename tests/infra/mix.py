@@ -44,7 +44,7 @@ def play(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, sizes: Sizes) 
     for _ in range(2):
         # The second finds what the first made.
         deployment.provision(monkeypatch)
-    for path in ("/", "/health", "/openapi.json"):
+    for path in ("/", "/health", "/openapi.json", "/.well-known/oauth-protected-resource"):
         assert deployment.anybody().get(path).status == 200
     with recorder.inside("unrouted"):
         assert unrouted({"rawPath": "/nothing"})["statusCode"] == 404
@@ -57,6 +57,8 @@ def play(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, sizes: Sizes) 
     half_undone(deployment, sizes)
     moving(deployment)
     deleting(deployment)
+    agents(deployment)
+    agents(deployment, BEHIND_ENDPOINT)
     indexing(deployment, monkeypatch)
 
 
@@ -219,6 +221,39 @@ def deleting(deployment: Deployment) -> None:
     vault.ingest(3)
     assert deployment.backend.directory.next_epoch(vault.vault_id, unbind=False) > 1
     deployment.deliver()
+
+
+def agents(deployment: Deployment, model: str | None = None) -> None:
+    """All tools of `/mcp`: one function that asks for what the functions of ten routes do."""
+    vault = deployment.vault(model)
+    for number in range(3):
+        vault.tool("store_memory", {"text": f"what was said, number {number}", "request_key": f"k-{number}"})
+    deployment.deliver()
+    batch = vault.tool("consolidate_memories")["batch_id"]
+    later(deployment)
+    vault.tool("consolidate_memories")
+    entries = [{"text": "what it means", "importance": 7}]
+    vault.tool("commit_reflections", {"batch_id": batch, "entries": entries}, error=True)
+    later(deployment)
+    batch = vault.tool("consolidate_memories")["batch_id"]
+    vault.tool("commit_reflections", {"batch_id": batch, "entries": entries})
+    vault.tool("store_memory", {"text": "what was said last"})
+    found = vault.tool("search_memories", {"query": "what was said"})["memories"]
+    vault.tool("search", {"query": "what was said"})
+    vault.tool("date_search_memories", {"from": "2020-01-01"})
+    vault.tool("date_search_memories", {"from": "2020-01-01", "query": "what was said"})
+    for row in found:
+        vault.tool("inspect_memory", {"memory_id": row["id"]})
+        vault.tool("fetch", {"id": row["id"]})
+    vault.tool("memory_status")
+    for uri in ("memory://vault/stats", "memory://vault/recent"):
+        vault.resource(uri)
+    deployment.deliver()
+    vault.resource("memory://vault/stats")
+    vault.tool("search_memories", {"query": "what was said"})
+    vault.tool("delete_memories", {"ids": [found[0]["id"]]})
+    deployment.deliver()
+    vault.tool("forget_all_memories", {"confirmation": "DELETE ALL MEMORIES"})
 
 
 def indexing(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,7 +195,7 @@ def test_where_unknown_keys_open_vaults_whoever_meets_one_first_may_write_it() -
             deployment.anybody().using(f"mk_unknown-{number}").call(route.method, path, {})
     seen = requests(deployment)
     writing = Request("dynamodb:PutItem", TABLE)
-    keyless = {"home", "health", "openapi"}
+    keyless = {"home", "health", "openapi", "protected_resource"}
     assert {name for name, asked in seen.items() if writing in asked} == seen.keys() - keyless
     for name, asked in seen.items():
         assert [each for each in differences(name, asked, visible(name, opens_vaults=True)) if "lacks" in each] == []

@@ -15,6 +15,7 @@ from infra.functions import FUNCTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 SEARCHING = {
+    "mcp",
     "date_search",
     "delete_vault",
     "indexer",
@@ -109,6 +110,7 @@ def test_a_bundle_has_its_own_functions_alone(kind: str) -> None:
     own = SEARCHING if kind == SEARCH else FOLDERS - SEARCHING
     assert {name.split("/")[1] for name in found if name.startswith("functions/") and name.count("/") == 2} == own
     assert ("functions/openapi/openapi.json" in found) == (kind == PLAIN)
+    assert ("functions/mcp/tools.json" in found) == (kind == SEARCH)
     assert {name.split("/")[0] for name in found} == {"functions", "shared"}
     assert any(name.startswith("shared/retrieval/") for name in found) == (kind == SEARCH)
     assert found.keys() >= {"shared/bootstrap/aws.py", "shared/adapters/dynamodb/restoring.py", "shared/settings.py"}

@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,13 +65,24 @@ def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path, monkeypatch: p
         toolkit.command(["deploy"])
 
 
-def test_the_command_line_is_pinned_with_its_sum() -> None:
-    wanted = json.loads((ROOT / "infra" / "toolkit" / "package.json").read_text("utf-8"))["dependencies"]
-    locked = json.loads((ROOT / "infra" / "toolkit" / "package-lock.json").read_text("utf-8"))["packages"]
-    assert set(locked) == {"", *(f"node_modules/{name}" for name in wanted)}
-    for name, version in wanted.items():
-        entry = locked[f"node_modules/{name}"]
-        assert entry["version"] == version
+def npm_files(folder: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """What a folder asks npm for, and what its lock file holds besides the folder itself."""
+    wanted = json.loads((ROOT / folder / "package.json").read_text("utf-8"))["dependencies"]
+    locked = json.loads((ROOT / folder / "package-lock.json").read_text("utf-8"))["packages"]
+    assert locked.pop("")["dependencies"] == wanted
+    return wanted, locked
+
+
+@pytest.mark.parametrize("folder", ["infra/toolkit", "tests/e2e/inspector"])
+def test_what_npm_installs_is_pinned_with_its_sum(folder: str) -> None:
+    wanted, locked = npm_files(folder)
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    for entry in locked.values():
         assert entry["integrity"].startswith("sha512-")
         # Where it comes from is npm's own setting.
         assert "resolved" not in entry
+
+
+def test_the_command_line_brings_nothing_else() -> None:
+    wanted, locked = npm_files("infra/toolkit")
+    assert set(locked) == {f"node_modules/{name}" for name in wanted}

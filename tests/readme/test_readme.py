@@ -115,6 +115,19 @@ def test_consolidation_loop(server: Server, tmp_path: Path) -> None:
     assert rows[3]["content"] == "Summary: Summary: The first fact. The second fact."
 
 
+def test_what_a_consolidation_would_take(server: Server, tmp_path: Path) -> None:
+    remember(server, "The first fact.", "The second fact.")
+    (command,) = blocks("Consolidate with your own model", "sh")
+
+    shown = run(f"cd '{ROOT}'\n{command.rstrip()} --url {ADDRESS} --state '{tmp_path}'", server, tmp_path)
+
+    assert "2 raw memories wait" in shown
+    free = httpx.post(
+        f"{server.url}/v1/memory/consolidate/checkout", headers={"X-Memory-Key": "mk_demo"}, json={"tier": 1}
+    )
+    assert free.json()["count"] == 2
+
+
 def test_read_only_key(server: Server, tmp_path: Path) -> None:
     remember(server, "The first fact.")
     mint, admin = blocks("Keys", "sh")
@@ -200,13 +213,13 @@ def test_settings_table() -> None:
 
 
 def test_settings_are_named_nowhere_else_by_another_name() -> None:
-    fields = {f"STRATA_{name.upper()}" for name in settings.Settings.__slots__}
+    fields = {f"STRATA_{name.upper()}" for name in settings.Settings.__slots__} | set(settings.CLIENT_KEYS)
 
     for page in (README, API, (ROOT / "CONTRIBUTING.md").read_text("utf-8")):
         assert set(re.findall(r"STRATA_[A-Z_]*[A-Z]", page)) <= fields
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/api.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/api.md", "docs/mcp.md"])
 def test_links_lead_somewhere(name: str) -> None:
     page = ROOT / name
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):

@@ -212,9 +212,14 @@ class Table:
         answer = self._send("update_item", **request, ReturnValues="ALL_NEW")
         return from_item(answer.get("Attributes", {}))
 
-    def add(self, operation: Wire) -> None:
-        """A single update that is not safe to repeat: done at most once, even where this raises."""
-        self._call("update_item", at_most_once=True, TableName=self.name, **operation["Update"])
+    def add(self, operation: Wire, *, returned: bool = False) -> Item:
+        """A single update that is not safe to repeat: done at most once, even where this raises.
+
+        Returns the item as it then is where that is to be `returned`.
+        """
+        request = {**operation["Update"], **({"ReturnValues": "ALL_NEW"} if returned else {})}
+        answer = self._call("update_item", at_most_once=True, TableName=self.name, **request)
+        return from_item(answer.get("Attributes", {}))
 
     def delete_all(self, keys: Sequence[Key]) -> None:
         """Remove items without conditions; those that are gone already are no failure."""

@@ -16,11 +16,15 @@ from shared.domain.errors import StrataError
 from shared.ports.usage import UsageRow
 
 SLICES = 8
+KEPT_S = 3_600
+"""How long the count of a minute stays after its beginning."""
 log = logging.getLogger("strata.dynamodb")
 
 
 class DynamoUsage:
-    """`shared.ports.usage.UsageMeter`. Items ``U#<key id>`` / ``<day>#<operation>#<slice>`` hold sums."""
+    """`shared.ports.usage.UsageMeter`. Items ``U#<key id>`` / ``<day>#<operation>#<slice>`` hold sums, and
+    ``calls#<minute>`` a count, for an hour.
+    """
 
     def __init__(self, table: Table, draw: Callable[[], float] = random.random) -> None:
         """`draw` picks slices: numbers in 0..1."""
@@ -36,6 +40,19 @@ class DynamoUsage:
             self._table.add(change)
         except StrataError as error:
             log.warning("usage was not recorded: %s", error.code)
+
+    def call(self, key_id: str, minute: int) -> int:
+        change = update(
+            (f"U#{key_id}", f"calls#{minute}"),
+            "ADD #calls :one SET #ttl = :ttl",
+            one=1,
+            ttl=minute * 60 + KEPT_S,
+        )
+        try:
+            return int(self._table.add(change, returned=True).get("calls", 0))
+        except StrataError as error:
+            log.warning("a call was not counted: %s", error.code)
+            return 0
 
     def read(self, key_id: str, first_day: str, last_day: str) -> Sequence[UsageRow]:
         if first_day > last_day:

@@ -201,11 +201,27 @@ class SqliteDirectory:
             connection.execute("DELETE FROM purge WHERE vault = ? AND below = ?", (vault_id, below))
 
 
+MOST_COUNTED = 10_000
+"""Keys whose calls are remembered before those of minutes gone by are dropped."""
+
+
 class SqliteUsage:
     """`shared.ports.usage.UsageMeter`, in the key file, not synced to disk on every request."""
 
     def __init__(self, folder: Path, connect: Connect = connect, lock: MakeLock = threading.Lock) -> None:
         self._database = Database(folder / "keys.sqlite3", KEYS, connect, lock, synchronous="NORMAL")
+        # One process owns the folder, so its memory is where every call is counted.
+        self._lock = lock()
+        self._calls: dict[str, tuple[int, int]] = {}
+
+    def call(self, key_id: str, minute: int) -> int:
+        with self._lock:
+            if len(self._calls) >= MOST_COUNTED:
+                self._calls = {key: each for key, each in self._calls.items() if each[0] >= minute}
+            counted, calls = self._calls.get(key_id, (minute, 0))
+            calls = calls + 1 if counted == minute else 1
+            self._calls[key_id] = minute, calls
+            return calls
 
     def record(self, key_id: str, day: str, operation: str, tokens: int, requests: int) -> None:
         try:

@@ -51,6 +51,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.records: list[tuple[str, str, str, int]] = []
+        self.calls: dict[tuple[str, int], int] = {}
 
     def record(self, key_id: str, day: str, operation: str, tokens: int, requests: int) -> None:
         self.records += [(key_id, day, operation, tokens)] * requests
@@ -63,6 +64,10 @@ class Meter:
                 row[0] += 1
                 row[1] += tokens
         return [UsageRow(day, operation, *row) for (day, operation), row in sorted(sums.items())]
+
+    def call(self, key_id: str, minute: int) -> int:
+        self.calls[key_id, minute] = self.calls.get((key_id, minute), 0) + 1
+        return self.calls[key_id, minute]
 
     def tokens(self, operation: str) -> list[int]:
         return [tokens for _, _, name, tokens in self.records if name == operation]

@@ -1,0 +1,1 @@
+"""The Model Context Protocol on the same use cases, scopes and metering as the REST routes."""
