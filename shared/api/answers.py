@@ -78,8 +78,29 @@ SCHEMAS: Mapping[str, Schema] = {
     "Prepared": _object(
         {"context": TEXT, "memories_found": COUNT, "tokens": COUNT, "reflection": DEBT}, {"truncated": FLAG}
     ),
-    "FoundByDate": _object({"memories": _list(_ref("Row")), "returned": WINDOW, "truncated": FLAG, "reflection": DEBT}),
-    "Inspected": _object({"memory_id": ID, "tier": TIER}),
+    "FoundByDate": _object(
+        {
+            "memories": _list(_ref("Row")),
+            "returned": _object({"from": TIME, "to": TIME}, {"after_id": ID}),
+            "truncated": FLAG,
+            "reflection": DEBT,
+        }
+    ),
+    "Inspected": _object(
+        {"memory_id": ID, "tier": TIER},
+        {
+            "content": TEXT,
+            "role": TEXT,
+            "date": TIME,
+            "consolidated_into": _list(_object({"id": ID, "tier": TIER})),
+            "batch_id": TEXT,
+            "sources": _list(_ref("Row")),
+            "sources_total": COUNT,
+            "sources_deleted": COUNT,
+            "truncated": FLAG,
+            "next_offset": _or_null(COUNT),
+        },
+    ),
     "CheckedOut": _object(
         {"batch_id": _or_null(TEXT), "count": COUNT, "tier": TIER},
         {"memories": _list(_object({"text": TEXT, "date": TIME})), "source_ids": _list(ID), "message": TEXT},

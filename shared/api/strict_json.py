@@ -12,6 +12,8 @@ from shared.domain.text import storable_problem
 MAX_RAW_BYTES = 5 * 1024 * 1024
 MAX_COMPACT_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
+# Beyond any request's needs; a bound on the work that a hostile body can cause.
+MAX_CONTAINERS = 100_000
 MAX_INTEGER = 2**63 - 1
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -51,11 +53,12 @@ def parse_object(text: str, where: str = "") -> dict[str, object]:
     return value
 
 
-def parse(text: str, where: str = "", wanted: type[object] = object) -> object:
+def parse(text: str, where: str = "", wanted: type[object] = object, storable: bool = True) -> object:
     """One JSON value. `where` begins the field names of errors; the whole is called ``body`` without it.
 
-    Raises `InvalidRequest` for malformed JSON, duplicate keys, NaN and infinities, integers outside 64 bits, lone
-    surrogates, NUL, nesting deeper than `MAX_DEPTH`, and for a value that is not `wanted`.
+    Raises `InvalidRequest` for malformed JSON, duplicate keys, NaN and infinities, integers outside 64 bits, nesting
+    deeper than `MAX_DEPTH`, more than `MAX_CONTAINERS` lists and objects, for a value that is not `wanted`, and, unless
+    it need not be `storable`, for lone surrogates and NUL.
     """
     whole = where or "body"
     try:
@@ -71,10 +74,18 @@ def parse(text: str, where: str = "", wanted: type[object] = object) -> object:
         raise InvalidRequest.field(whole, "holds a number with too many digits") from None
     if not isinstance(value, wanted):
         raise InvalidRequest.field(whole, "must be a JSON object")
-    for path, problem in _problems(value, escaped="\\u" in text):
-        raise InvalidRequest.field(".".join([*([where] if where else []), *path]) or whole, problem)
+    check(value, where, texts=storable and "\\u" in text)
     found: object = value
     return found
+
+
+def check(value: object, where: str = "", texts: bool = True) -> None:
+    """Refuse what `parse` refuses in a value that was parsed; lone surrogates and NUL only where `texts` are looked at.
+
+    Raises `InvalidRequest` naming the place.
+    """
+    for path, problem in _problems(value, escaped=texts):
+        raise InvalidRequest.field(".".join([*([where] if where else []), *path]) or where or "body", problem)
 
 
 def must_be_measured(raw_size: int) -> bool:
@@ -122,6 +133,7 @@ def _problems(value: object, escaped: bool) -> Iterator[tuple[tuple[str, ...], s
     hold millions of numbers. Without escapes in it (`escaped`) no text can hold what cannot be stored.
     """
     stack: list[tuple[object, tuple[str, ...]]] = [(value, ())]
+    met = 0
     while stack:
         node, path = stack.pop()
         if len(path) >= MAX_DEPTH:
@@ -137,6 +149,10 @@ def _problems(value: object, escaped: bool) -> Iterator[tuple[tuple[str, ...], s
             named = enumerate(node)
         for name, item in named:
             if isinstance(item, dict | list):
+                met += 1
+                if met > MAX_CONTAINERS:
+                    yield (), f"holds more than {MAX_CONTAINERS:,} lists and objects"
+                    return
                 stack.append((item, (*path, _short(name))))
             else:
                 problem = _scalar_problem(item, escaped)

@@ -43,13 +43,13 @@ def date_search(
     caller: Caller,
     *,
     from_: str,
-    to: str | None,
-    query: str | None,
-    tiers: Sequence[int] | None,
-    max_tokens: float | None,
-    order: str,
-    importance: int | None,
-    after_id: str | None,
+    to: str | None = None,
+    query: str | None = None,
+    tiers: Sequence[int] | None = None,
+    max_tokens: float | None = None,
+    order: str = "newest_first",
+    importance: int | None = None,
+    after_id: str | None = None,
 ) -> Answer:
     """One page of the window ``[from, to)``. `order` is ``newest_first`` or ``oldest_first``.
 

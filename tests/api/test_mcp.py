@@ -156,9 +156,11 @@ def test_what_is_stored_is_found_word_for_word(mcp: Mcp) -> None:
 
 def test_a_request_key_keeps_a_repetition_from_storing_twice(mcp: Mcp) -> None:
     call = {"text": "Only once.", "request_key": "k-1"}
-    assert mcp.data("store_memory", call)["stored"] == mcp.data("store_memory", call)["stored"] == 1
+    same = {**call, "role": "user", "timestamp": None, "session_id": ""}
+    assert mcp.data("store_memory", call)["stored"] == mcp.data("store_memory", same)["stored"] == 1
     assert mcp.data("memory_status")["totalMemories"] == 1
-    assert mcp.failure("store_memory", {**call, "text": "Another."}).startswith("idempotency_mismatch: ")
+    refused = mcp.failure("store_memory", {**call, "text": "Another."})
+    assert refused.startswith("idempotency_mismatch: request_key: something else was stored under this word")
     assert mcp.data("memory_status")["totalMemories"] == 1
 
 
@@ -167,11 +169,37 @@ def test_sessions_come_from_the_header_or_the_argument(client: Client) -> None:
     assert mcp.data("store_memory", {"text": "The red kettle."})["session_id"] == "red"
     assert mcp.data("store_memory", {"text": "The blue kettle.", "session_id": "blue"})["session_id"] == "blue"
     assert [row["session_id"] for row in mcp.data("search_memories", {"query": "kettle"})["memories"]] == ["red"]
+    # What models like to fill in for nothing is nothing.
+    none = mcp.data("search_memories", {"query": "kettle", "session_id": ""})
+    assert [row["session_id"] for row in none["memories"]] == ["red"]
     blue = mcp.data("search_memories", {"query": "kettle", "session_id": "blue"})
     assert [row["session_id"] for row in blue["memories"]] == ["blue"]
     # All means all, whatever session the client's headers name.
     assert mcp.data("forget_all_memories", {"confirmation": "DELETE ALL MEMORIES"})["deleted"] is True
     assert mcp.data("memory_status")["totalMemories"] == 0
+
+
+def test_numbers_that_are_whole_are_integers_however_they_are_written(mcp: Mcp) -> None:
+    mcp.client.ingest("The weekly meeting is on Thursday.")
+    assert len(mcp.data("search_memories", {"query": "meeting", "limit": 1.0, "tiers": [1.0]})["memories"]) == 1
+    batch = mcp.data("consolidate_memories", {"tier": 1.0})["batch_id"]
+    entries = [{"text": "Anna moved the weekly meeting.", "importance": 6.0}]
+    assert mcp.data("commit_reflections", {"batch_id": batch, "entries": entries})["entries_created"] == 1
+
+
+@pytest.mark.parametrize(("tier", "importance"), [(1, 0), (2, 200)])
+def test_a_suggestion_names_the_call_that_follows_it(mcp: Mcp, tier: int, importance: int) -> None:
+    if tier == 1:
+        mcp.client.ingest(*("word " * 15_000 for _ in range(3)))
+    else:
+        for _ in range(importance // 10):
+            mcp.client.ingest("The weekly meeting is on Thursday.")
+            batch = mcp.data("consolidate_memories")["batch_id"]
+            entries = [{"text": "Anna moved the weekly meeting.", "importance": 10}]
+            mcp.data("commit_reflections", {"batch_id": batch, "entries": entries})
+    for name, arguments in (("memory_status", {}), ("search_memories", {"query": "nothing of it"})):
+        assert text_of(mcp.tool(name, arguments)).endswith(f'. Call consolidate_memories with {{"tier": {tier}}}.')
+    assert mcp.data("consolidate_memories", {"tier": tier})["count"] >= 1
 
 
 def test_status_names_the_vault_alike_under_each_of_its_keys(mcp: Mcp) -> None:

@@ -44,12 +44,16 @@ BAD_ARGUMENTS: list[tuple[str, object, str]] = [
     ("inspect_memory", {"memory_id": FOREIGN}, "not_found: "),
     ("fetch", {"id": FOREIGN}, "not_found: "),
     ("memory_status", {"verbose": True}, "verbose: is not a field"),
+    ("memory_status", {f"name-{number}": 1 for number in range(1_001)}, "arguments: hold more than 1000 names"),
     ("store_memory", {"text": ""}, "text: must have at least 1"),
     ("store_memory", {"text": " \n"}, "text: must not be blank"),
     ("store_memory", {"text": "x" * 100_001}, "too_large: "),
     ("store_memory", {"text": ["x"]}, "text: must be a string"),
     ("store_memory", {"text": "x", "timestamp": "soon"}, "timestamp: must be an RFC 3339 time"),
     ("store_memory", {"text": "x", "id": FOREIGN}, "id: is not a field"),
+    ("store_memory", {"text": "a\0b"}, "text: "),
+    ("store_memory", {"text": "a\ud83d"}, "text: "),
+    ("search_memories", {"query": "x", "limit": 10.5}, "limit: must be an integer"),
     ("consolidate_memories", {"tier": 3}, "tier: must be at most 2"),
     ("consolidate_memories", {"tier": None}, "tier: must be an integer"),
     ("commit_reflections", {"batch_id": "cb_none", "entries": [{"text": "x", "importance": 5}]}, "not_found: "),
@@ -180,6 +184,8 @@ def test_other_methods_and_content_types(client: Client) -> None:
         ("null", False),
         ("", False),
         ("http://[bad", False),
+        ("http://localhost:1.evil.com", False),
+        ("http://localhost:99999", False),
     ],
 )
 def test_pages_of_other_machines_are_kept_out(client: Client, origin: str | None, let_in: bool) -> None:
@@ -297,6 +303,33 @@ def test_no_memory_id_is_anywhere_in_a_batch(client: Client, texts: list[str]) -
         ids = [row["id"] for row in created]
         assert ids
         assert all(memory_id not in everything(committed) for memory_id in ids)
+
+
+def test_what_may_not_fit_into_the_answer_of_a_batch_is_not_begun(client: Client) -> None:
+    """Its answer would be lost, and what it did would stay: a lease, or a memory that is stored again."""
+    mcp = Mcp(client, "2025-03-26")
+    client.ingest(*("kettle " + "x" * 90_000 for _ in range(6)))
+    search = {"name": "search_memories", "arguments": {"query": "kettle"}}
+    store = {"name": "store_memory", "arguments": {"text": "Once."}}
+    params = [search, search, {"name": "consolidate_memories"}, store]
+    batch = [{"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": each} for n, each in enumerate(params)]
+    answer = mcp.send(batch)
+    assert (answer.status, [each["id"] for each in answer.json]) == (200, [0, 1, 2, 3])
+    assert "result" in answer.json[0]
+    assert [each["error"]["code"] for each in answer.json[1:]] == [413] * 3
+    assert mcp.data("memory_status")["totalMemories"] == 6
+    assert mcp.data("consolidate_memories")["count"] == 1
+
+
+def test_a_batch_too_long_for_text_still_says_what_to_do_with_it(client: Client) -> None:
+    mcp = Mcp(client)
+    client.ingest(*('"\\' * 45_000 for _ in range(8)))
+    result = mcp.tool("consolidate_memories", {"max_tokens": 200_000})
+    batch, text = result["structuredContent"], text_of(result)
+    assert batch["count"] == 8
+    assert batch["batch_id"] in text
+    assert batch["reflection_contract"]["instructions"] in text
+    assert text.endswith("The rest is too long to be repeated as text: read structuredContent, or ask for less.")
 
 
 def test_the_metadata_document_says_how_to_be_let_in(backend: bootstrap.Backend, client: Client) -> None:

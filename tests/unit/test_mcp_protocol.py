@@ -147,6 +147,9 @@ def test_initialize_agrees_on_a_revision_that_has_it(asked: str, agreed: str) ->
         {"jsonrpc": "2.0", "id": True, "method": "ping"},
         {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
         {"jsonrpc": "2.0", "id": [], "method": "ping"},
+        {"jsonrpc": "2.0", "id": "x" * 257, "method": "ping"},
+        {"jsonrpc": "2.0", "id": "\ud800", "method": "ping"},
+        {"jsonrpc": "2.0", "id": "a\0", "method": "ping"},
         {"jsonrpc": "2.0", "id": 1, "method": 5},
         {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]},
         {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": None},
@@ -191,7 +194,6 @@ def test_only_one_revision_has_batches(version: str | None, taken: bool) -> None
         (b"\xff", -32700),
         (b'{"id":1,"id":2}', -32700),
         (b'{"a":NaN}', -32700),
-        (b'{"a":"\\ud800"}', -32700),
         (b"[" * 100 + b"]" * 100, -32700),
         (b"[]", -32600),
         (json.dumps([request()] * 21).encode(), -32600),
@@ -222,7 +224,22 @@ def test_nothing_that_is_json_does_more_than_be_refused(value: object, headers: 
         assert found.method == value["method"]
 
 
-@given(st.text(max_size=20), st.sampled_from(["tools/call", "prompts/get"]))
+@pytest.mark.parametrize("bad", ["\0", "\ud800"])
+def test_texts_that_cannot_be_stored_are_told_with_the_id_of_their_message(bad: str) -> None:
+    assert refused(request("prompts/get", name=f"a{bad}"), {}).code == -32602
+    assert refused(request(bad), {}).code == -32602
+    # The arguments of a tool are the tool's to refuse, so that a model hears of it.
+    assert message_of(request("tools/call", name="x", arguments={"text": bad}), {}).object("arguments") == {"text": bad}
+
+
+def test_a_method_that_names_nothing_mirrors_nothing() -> None:
+    assert message_of(request("tools/list", **{"": "x", "_meta": META}), modern("tools/list")).method == "tools/list"
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20),
+    st.sampled_from(["tools/call", "prompts/get"]),
+)
 def test_every_name_survives_its_header(name: str, method: str) -> None:
     wrapped = f"=?base64?{base64.b64encode(name.encode('utf-8', 'surrogatepass')).decode()}?="
     assert message_of(request(method, name=name, _meta=META), modern(method, wrapped)).text("name") == name

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from shared.api import strict_json
 from shared.domain.errors import InvalidRequest
+from shared.domain.text import storable_problem
 
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26")
@@ -25,6 +26,7 @@ WITHOUT_HEADER = "2025-03-26"
 BATCHING = "2025-03-26"
 """The only revision in which several messages may share one body."""
 MAX_BATCH = 20
+MAX_ID_CHARACTERS = 256
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022
@@ -90,10 +92,13 @@ class Message:
 
 
 def values_in(raw: bytes) -> tuple[list[object], bool]:
-    """The JSON values of a body, and whether they came as a batch. Raises `RpcError`, and `TooLarge` above 5 MiB."""
+    """The JSON values of a body, and whether they came as a batch. Raises `RpcError`, and `TooLarge` above 5 MiB.
+
+    Texts that cannot be stored are looked for message by message, so that the right one is told.
+    """
     strict_json.check_raw_size(raw)
     try:
-        value = strict_json.parse(strict_json.decode(raw))
+        value = strict_json.parse(strict_json.decode(raw), storable=False)
     except InvalidRequest as error:
         raise RpcError(PARSE_ERROR, error.message) from None
     if not isinstance(value, list):
@@ -103,17 +108,25 @@ def values_in(raw: bytes) -> tuple[list[object], bool]:
     return value, True
 
 
-def message_of(value: object, headers: Mapping[str, str], batched: bool = False) -> Message:
-    """A message whose envelope and headers were checked. Raises `RpcError`; what can be known of its id: `id_of`."""
+def message_of(value: object, headers: Mapping[str, str], batched: bool = False, escaped: bool = True) -> Message:
+    """A message whose envelope and headers were checked. Raises `RpcError`; what can be known of its id: `id_of`.
+
+    Its arguments alone may still hold texts that cannot be stored: whoever takes them refuses them. Where its body has
+    no escapes (`escaped`), nothing in it can hold such a text.
+    """
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'a message is an object with "jsonrpc": "2.0"')
     method, params = value.get("method"), value.get("params", {})
     if not isinstance(method, str):
         raise RpcError(INVALID_REQUEST, "a message needs its method; responses are not taken here")
     if "id" in value and id_of(value) is None:
-        raise RpcError(INVALID_REQUEST, "the id must be a string or an integer")
+        raise RpcError(
+            INVALID_REQUEST, f"the id must be an integer or a string of up to {MAX_ID_CHARACTERS} characters"
+        )
     if not isinstance(params, dict):
         raise RpcError(INVALID_REQUEST, "params must be an object")
+    if escaped:
+        _check_texts({**value, "params": {name: each for name, each in params.items() if name != "arguments"}})
     version = _version(method, params, headers, notified="id" not in value)
     if batched and version != BATCHING:
         raise RpcError(INVALID_REQUEST, f"revision {version} takes one message a request, not a batch")
@@ -125,13 +138,22 @@ def message_of(value: object, headers: Mapping[str, str], batched: bool = False)
 def id_of(value: object) -> Id:
     """The id of a message that asks for something, as far as it has a proper one."""
     found = value.get("id") if isinstance(value, dict) and "method" in value else None
-    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+    if isinstance(found, str):
+        return found if len(found) <= MAX_ID_CHARACTERS and storable_problem(found) is None else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def negotiated(message: Message) -> str:
     """The revision that ``initialize`` agrees on: the one asked for, else the newest that has this handshake."""
     asked = message.text("protocolVersion")
     return asked if asked in LEGACY else LEGACY[0]
+
+
+def _check_texts(value: object) -> None:
+    try:
+        strict_json.check(value)
+    except InvalidRequest as error:
+        raise RpcError(INVALID_PARAMS, error.message) from None
 
 
 def _version(method: str, params: Object, headers: Mapping[str, str], notified: bool) -> str:
@@ -153,7 +175,7 @@ def _version(method: str, params: Object, headers: Mapping[str, str], notified: 
         raise RpcError(INVALID_PARAMS, f"params._meta: {VERSION_KEY} must be a string")
     _agree("MCP-Protocol-Version", named, claimed)
     _agree("Mcp-Method", headers.get(METHOD_HEADER), method)
-    name = params.get(NAMED_BY.get(method, ""))
+    name = params.get(NAMED_BY[method]) if method in NAMED_BY else None
     if isinstance(name, str):
         _agree("Mcp-Name", _decoded(headers.get(NAME_HEADER)), name)
     if claimed != MODERN:

@@ -28,7 +28,7 @@ def search_memories(services: Services, caller: Caller, given: dict[str, object]
     from shared.usecases.search import search
 
     sent = SearchMemories.of(given)
-    asker = caller if sent.session_id is None else replace(caller, session_id=sent.session_id)
+    asker = replace(caller, session_id=sent.session_id or caller.session_id)
     answer: Any = search(services, asker, sent.query, sent.limit, sent.tiers, sent.importance)
     return Result(answer, "\n".join([texts.rows(answer["memories"]), *texts.suggestion(answer["reflection"])]))
 

@@ -23,17 +23,21 @@ def consolidate_memories(services: Services, caller: Caller, given: dict[str, ob
     # Named one by one: what checkout may tell more of some day stays out of a model's sight.
     batch = {name: answer[name] for name in _BATCH}
     batch["memories"] = [{"text": each["text"], "date": each["date"]} for each in answer["memories"]]
-    lines = [
+    kind = texts.KINDS[batch["tier"]]
+    brief = [
         f"Batch {batch['batch_id']}, leased until {batch['lease_expires_at']}. Write reflections of the"
-        f" {texts.counted(batch['count'], 'memory')} below, as the contract says, and call commit_reflections with this"
-        " batch_id and your entries.",
+        f" {texts.counted(batch['count'], kind)} below, as the contract says, and call commit_reflections with this"
+        " batch_id. Where the contract says to answer with an array, give that array as `entries`.",
         "",
         batch["reflection_contract"]["instructions"],
         "",
-        f"The memories, oldest first. {texts.NOTICE}",
+    ]
+    lines = [
+        *brief,
+        f"What to reflect on, oldest first. {texts.NOTICE}",
         *(f"[{each['date']}] {texts.quoted(each['text'])}" for each in batch["memories"]),
     ]
-    return Result(batch, "\n".join(lines))
+    return Result(batch, "\n".join(lines), "\n".join(brief))
 
 
 def commit_reflections(services: Services, caller: Caller, given: dict[str, object]) -> Result:

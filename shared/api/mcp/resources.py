@@ -43,17 +43,6 @@ def read(services: Services, caller: Caller, uri: str) -> dict[str, object]:
     if uri == RECENT:
         from shared.usecases.date_search import date_search
 
-        page: Any = date_search(
-            services,
-            caller,
-            from_=to_text(MIN_MS),
-            to=None,
-            query=None,
-            tiers=None,
-            max_tokens=RECENT_TOKENS,
-            order="newest_first",
-            importance=None,
-            after_id=None,
-        )
+        page: Any = date_search(services, caller, from_=to_text(MIN_MS), max_tokens=RECENT_TOKENS)
         return {"uri": uri, "mimeType": "text/plain", "text": texts.rows(page["memories"])}
     raise RpcError(INVALID_PARAMS, "There is no such resource; resources/list names them.", {"uri": uri})

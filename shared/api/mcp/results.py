@@ -10,10 +10,13 @@ from shared.usecases.services import Answer, Caller, Services
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`structured` conforms to the tool's output schema; `text` says the same to a model."""
+    """`structured` conforms to the tool's output schema; `text` says the same to a model, `brief` what of it must be
+    said even where there is no room for the memories.
+    """
 
     structured: Answer
     text: str
+    brief: str = ""
 
 
 Run = Callable[[Services, Caller, dict[str, object]], Result]

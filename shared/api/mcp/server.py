@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shared.api import strict_json
 from shared.api.endpoint import permitted
 from shared.api.errors import body_of
 from shared.api.mcp import prompts, resources, texts
@@ -36,7 +37,8 @@ SHORT = 200_000
 @dataclass(frozen=True, slots=True)
 class Session:
     """One authenticated HTTP request. `current` runs something with its caller, and again where the vault was emptied
-    meanwhile; `failed` is told of errors that are part of a success.
+    meanwhile; `failed` is told of errors that are part of a success. Only where the body is `escaped` can a text be
+    none that can be stored.
     """
 
     services: Services
@@ -44,6 +46,7 @@ class Session:
     catalog: Sequence[Mapping[str, object]]
     current: Callable[[Callable[[Caller], Object]], Object]
     failed: Callable[[Tool, StrataError], None]
+    escaped: bool
 
     def answer(self, message: Message) -> Object:
         """The result of a request. Raises `RpcError`, `InsufficientScope`, and what only the server can mend."""
@@ -63,6 +66,8 @@ class Session:
         permitted(self.caller, tool.scopes)
         run = runner(tool)
         try:
+            if self.escaped:
+                strict_json.check(given)
             return self.current(lambda caller: _shown(run(self.services, caller, given)))
         except (InsufficientScope, Unauthorized, StaleEpoch):
             raise
@@ -150,7 +155,7 @@ def runner(tool: Tool) -> Run:
 def _shown(result: Result) -> Object:
     text = result.text
     if len(text) > SHORT and wire_bytes([text, result.structured]) > ROWS_BYTES:
-        text = "The answer is too long to be repeated as text: read structuredContent, or ask for less at once."
+        text = f"{result.brief}The rest is too long to be repeated as text: read structuredContent, or ask for less."
     return {"content": [_text(text)], "structuredContent": result.structured, "isError": False}
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from shared.api import carriers
-from shared.api.endpoint import Handler, Provider, as_current, count_failure, identified, known_error
+from shared.api.endpoint import MAX_WRAPPED_BYTES, Handler, Provider, as_current, count_failure, identified, known_error
 from shared.api.errors import body_of, headers_of, status_of
 from shared.api.http import HttpRequest, Reply
 from shared.api.mcp.metadata import challenge
@@ -21,12 +21,15 @@ from shared.api.mcp.server import Session
 from shared.api.mcp.tools import Tool
 from shared.api.models.base import NoBody
 from shared.api.routes import Route, named
-from shared.domain.errors import InsufficientScope, RateLimited, StrataError
+from shared.domain.errors import InsufficientScope, RateLimited, StrataError, TooLarge
+from shared.domain.sizes import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, wire_bytes
 from shared.usecases.services import Caller, Policy, Services
 
 MINUTE_MS = 60_000
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 NOTIFIED = 202
+BESIDE_BYTES = MAX_WRAPPED_BYTES - MAX_RESPONSE_BYTES - ENVELOPE_BYTES
+"""What the answers before it may take where the largest answer is still to follow."""
 
 Catalog = Sequence[Mapping[str, object]]
 
@@ -71,13 +74,13 @@ def _session(http: HttpRequest, services: Services, caller: Caller, catalog: Cat
     def failed(tool: Tool, error: StrataError) -> None:
         count_failure(services.telemetry, named(tool.route), status_of(error), error.code)
 
-    return Session(services, first, catalog, current, failed)
+    return Session(services, first, catalog, current, failed, escaped=b"\\u" in http.raw)
 
 
 def _one(route: Route, http: HttpRequest, session: Session, value: object) -> Reply:
     message: Message | None = None
     try:
-        message = message_of(value, http.headers)
+        message = message_of(value, http.headers, escaped=session.escaped)
         if message.id is None:
             return Reply("", NOTIFIED)
         return Reply(_result(message.id, session.answer(message)))
@@ -89,16 +92,24 @@ def _one(route: Route, http: HttpRequest, session: Session, value: object) -> Re
 
 
 def _many(route: Route, http: HttpRequest, session: Session, values: Sequence[object]) -> Reply:
-    """The answers to the requests of a batch, in their order; none to notifications."""
+    """The answers to the requests of a batch, in their order; none to notifications.
+
+    What may not fit beside the answers before it is not begun: its answer would be lost, and what it did would stay.
+    """
     answers: list[Object] = []
+    used = 0
     for number, value in enumerate(values):
         id_ = id_of(value)
         try:
             if number:
                 _check_calls(session.services, session.caller)
-            message = message_of(value, http.headers, batched=True)
-            if message.id is not None:
-                answers.append(_result(message.id, session.answer(message)))
+            message = message_of(value, http.headers, batched=True, escaped=session.escaped)
+            if message.id is None:
+                continue
+            if used > BESIDE_BYTES:
+                raise TooLarge("The answers of this batch are too long.", hint="Send this one in a request of its own.")
+            answers.append(_result(message.id, session.answer(message)))
+            used += wire_bytes(answers[-1])
         except RpcError as error:
             answers.append(_error(id_, error.body()))
         except Exception as error:
@@ -142,7 +153,8 @@ def _check_origin(headers: Mapping[str, str], allowed: Sequence[str]) -> None:
         return
     try:
         parts = urlsplit(origin)
-        known = parts.scheme in ("http", "https") and parts.hostname in LOOPBACK
+        # Reading the port checks it.
+        known = parts.scheme in ("http", "https") and parts.hostname in LOOPBACK and parts.port != 0
     except ValueError:
         known = False
     if not known:

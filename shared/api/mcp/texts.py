@@ -49,12 +49,15 @@ def debt(block: Row) -> str:
     waiting = block["unconsolidated"]
     raw, reflections = counted(waiting["raw"]["units"], "memory"), counted(waiting["tier2"]["count"], "reflection")
     said = f"Not consolidated yet: {raw}, {reflections}."
-    return f"{said} {block['suggestion']}" if block["suggestion"] else said
+    return " ".join([said, *suggestion(block)])
 
 
 def suggestion(block: Row) -> list[str]:
-    """A line where reflection is due."""
-    return [f"{block['suggestion']} Call consolidate_memories."] if block["suggestion"] else []
+    """A line where reflection is due, with the call that does it."""
+    if not block["suggestion"]:
+        return []
+    raw = block["unconsolidated"]["raw"]["importance_equiv"] >= block["threshold_importance"]
+    return [f'{block["suggestion"]}. Call consolidate_memories with {{"tier": {1 if raw else 2}}}.']
 
 
 def failure(body: Mapping[str, Any]) -> str:

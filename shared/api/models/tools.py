@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.api.errors import invalid
+from shared.api.models.base import MAX_FIELDS
 from shared.api.models.consolidation import NewEntry
 from shared.api.models.fields import (
     Importance,
@@ -22,11 +23,12 @@ from shared.api.models.fields import (
 )
 from shared.api.models.retrieval import DEFAULT_LIMIT
 from shared.domain.batch import MAX_ENTRIES, MIN_ENTRIES
+from shared.domain.errors import InvalidRequest
 
 MAX_LIMIT = 100
 DEFAULT_TOKENS = 10_000.0
 """Of memories in one answer. A conversation has less room than a program: REST answers hold five times as much."""
-MAX_REQUEST_KEY_CHARACTERS = 255
+MAX_REQUEST_KEY_CHARACTERS = 200
 
 _QUERY = Field(description="The question, in natural language")
 _TIERS = Field(None, description="Which tiers: 1 raw memories, 2 reflections, 3 high-level reflections. Default: all")
@@ -41,11 +43,21 @@ class Arguments(BaseModel):
 
     @classmethod
     def of(cls, given: dict[str, object]) -> Self:
-        """Raises `InvalidRequest` naming every argument that is wrong."""
+        """Raises `InvalidRequest` naming every argument that is wrong. 10.0 is an integer, as JSON Schema has it."""
+        if len(given) > MAX_FIELDS:
+            raise InvalidRequest.field("arguments", f"hold more than {MAX_FIELDS} names")
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(_whole(given))
         except ValidationError as error:
             raise invalid(error, hint="Correct the arguments and call the tool again.") from None
+
+
+def _whole(value: object) -> Any:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return {name: _whole(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 class SearchMemories(Arguments):
