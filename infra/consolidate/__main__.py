@@ -10,7 +10,7 @@ Ends with
   2    wrong usage
   3    the vault cannot be reached, refuses the key or does not answer as a vault does
   4    locked by another run, or cooling down after one: it says which
-  130  stopped by SIGINT, 143 by SIGTERM; the open batch is released
+  130  stopped by SIGINT, 143 by SIGTERM; the open batch is released, or it says what else has become of it
 """
 
 from __future__ import annotations

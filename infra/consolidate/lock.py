@@ -1,17 +1,22 @@
-"""One run at a time on a vault, and a pause after it: a small file in the user's state folder, one a vault.
+"""One run at a time on a vault, and a pause after it: a small file in the user's state folder.
+
+There is one for each address and key, so two addresses of one vault are two vaults here.
 
 The file's own lock is held only while it is read and written; what it says is who works and since when. A holder counts
 until its process is gone or has been silent for 20 minutes, as after a suspension of the machine; a holder that was
-replaced learns it at its next sign of life.
+replaced learns it at its next sign of life. What makes no sense in the file counts as nothing.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +26,10 @@ from typing import Any
 from shared.domain import keys
 
 STALE_S = 20 * 60
+# A sign of life that lies further ahead was not given by this clock.
+AHEAD_S = 60
+HIGHEST_PID = 2**31 - 1
+LONGEST_BYTES = 4096
 BEAT_EVERY_S = 30
 
 
@@ -40,19 +49,19 @@ class Lock:
         self._beaten = 0.0
 
     def take(self, cooldown_s: float) -> None:
-        """Raises `Busy`, and `OSError` when the file cannot be kept."""
+        """Raises `Busy`, and `OSError` when the file cannot be kept or something else is in its place."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._record() as record:
             now = self._clock()
-            holder = record.get("holder")
-            if isinstance(holder, dict) and _lives(holder, now):
+            holder = record["holder"]
+            if holder is not None and _lives(holder, now):
                 raise Busy(
                     f"locked: another run (process {holder['pid']}) works on this vault; if that is wrong, "
                     f"remove {self.path}"
                 )
-            completed = record.get("completed")
+            completed = record["completed"]
             # A time that lies ahead was written before the clock was set back.
-            if isinstance(completed, int | float) and 0 <= now - completed < cooldown_s:
+            if completed is not None and 0 <= now - completed < cooldown_s:
                 minutes = -(-int(completed + cooldown_s - now) // 60)
                 raise Busy(
                     f"cooling down: the last run was completed {int(now - completed) // 60} min ago; "
@@ -82,20 +91,20 @@ class Lock:
                     record["completed"] = self._clock()
 
     def _mine(self, record: dict[str, Any]) -> bool:
-        holder = record.get("holder")
-        return isinstance(holder, dict) and holder.get("token") == self._token
+        holder = record["holder"]
+        return holder is not None and holder.get("token") == self._token
 
     @contextmanager
     def _record(self) -> Iterator[dict[str, Any]]:
-        """What the file says, to be changed in place; an exception leaves it as it was."""
-        with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+        """`holder` and `completed` of the file, to be changed in place; an exception leaves it as it was."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK
+        # A pipe in the file's place is waited for without this flag, and cannot have a buffer that reads and writes.
+        with os.fdopen(os.open(self.path, flags, 0o600), "r+b", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is no ordinary file")
             fcntl.flock(file, fcntl.LOCK_EX)
-            before = file.read()
-            try:
-                record = json.loads(before)
-            except ValueError:
-                record = {}
-            record = record if isinstance(record, dict) else {}
+            before = file.read(LONGEST_BYTES + 1)
+            record = _parsed(before)
             yield record
             after = json.dumps(record).encode("ascii")
             if after != before:
@@ -104,9 +113,29 @@ class Lock:
                 file.truncate()
 
 
+def _parsed(content: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(content) if len(content) <= LONGEST_BYTES else None
+    except (ValueError, RecursionError):
+        said = None
+    known = said if isinstance(said, dict) else {}
+    holder = known.get("holder")
+    if isinstance(holder, dict):
+        holder = {name: value for name, value in holder.items() if isinstance(value, str | int | float)}
+    return {"holder": holder if isinstance(holder, dict) else None, "completed": _moment(known.get("completed"))}
+
+
+def _moment(value: object) -> float | None:
+    try:
+        moment = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return moment if math.isfinite(moment) else None
+
+
 def _lives(holder: dict[str, Any], now: float) -> bool:
-    pid, beat = holder.get("pid"), holder.get("beat")
-    if type(pid) is not int or pid < 1 or not isinstance(beat, int | float) or now - beat >= STALE_S:
+    pid, beat = holder.get("pid"), _moment(holder.get("beat"))
+    if type(pid) is not int or not 1 <= pid <= HIGHEST_PID or beat is None or not -AHEAD_S <= now - beat < STALE_S:
         return False
     if holder.get("host") != os.uname().nodename:
         return True
@@ -114,6 +143,6 @@ def _lives(holder: dict[str, Any], now: float) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except (PermissionError, OverflowError):
+    except PermissionError:
         return True
     return True

@@ -23,6 +23,7 @@ TRIES = 3
 # A token of ordinary text has some four bytes, as the estimate says, and hardly ever twice as many.
 FEWEST_READ = 2
 END_S = 2.0
+LOOK_S = 0.02
 
 
 class ModelError(Exception):
@@ -33,14 +34,18 @@ class ModelError(Exception):
         self.final = final
 
 
-class Model(Protocol):
-    def ask(self, turns: Sequence[Turn], within_s: float) -> str:
-        """The answer to the last turn. Raises `ModelError`."""
+class Question(Protocol):
+    def answer(self, within_s: float) -> str:
+        """The answer to the last turn; to be called once. Raises `ModelError`."""
         ...
 
     def stop(self) -> None:
-        """Nobody waits for the answer any more. May be called from another thread, and when nothing runs."""
+        """Nobody waits for the answer any more. May be called from another thread, before `answer` and after it."""
         ...
+
+
+class Model(Protocol):
+    def question(self, turns: Sequence[Turn]) -> Question: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +56,35 @@ class Endpoint:
     model: str
     key: str | None = field(default=None, repr=False)
 
-    def ask(self, turns: Sequence[Turn], within_s: float) -> str:
+    def question(self, turns: Sequence[Turn]) -> Question:
+        return _Posted(self, turns)
+
+
+class _Posted:
+    """A request that nobody waits for any more is left to itself."""
+
+    def __init__(self, endpoint: Endpoint, turns: Sequence[Turn]) -> None:
+        self._endpoint = endpoint
+        self._turns = turns
+
+    def answer(self, within_s: float) -> str:
         patience = Patience(time.monotonic, time.sleep, random.random, first_s=1.0, longest_s=20.0, tries=TRIES)
-        body = {"model": self.model, "messages": [{"role": turn.role, "content": turn.text} for turn in turns]}
+        messages = [{"role": turn.role, "content": turn.text} for turn in self._turns]
+        body = {"model": self._endpoint.model, "messages": messages}
         try:
             text, read = patience.insist(lambda left: self._once(body, left), time.monotonic() + within_s)
         except Again as again:
             raise ModelError(f"the model's endpoint fails: {again.reason}") from again
-        _check_context(turns, read)
+        _check_context(self._turns, read)
         return text
 
     def stop(self) -> None:
         return None
 
     def _once(self, body: Mapping[str, object], left_s: float) -> tuple[str, int | None]:
-        url = self.url if self.url.endswith("/chat/completions") else f"{self.url}/chat/completions"
-        headers = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
+        base, key = self._endpoint.url, self._endpoint.key
+        url = base if base.endswith("/chat/completions") else f"{base}/chat/completions"
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         try:
             reply = wire.send("POST", url, headers, body, max(left_s, 0.1))
         except wire.Lost as lost:
@@ -126,30 +144,32 @@ def _content(answer: object) -> str | None:
     return content if isinstance(content, str) else ""
 
 
+@dataclass(frozen=True, slots=True)
 class Command:
     """Runs without a shell, in a process group of its own, with neither key in its environment."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self.words = tuple(words)
-        self._process: subprocess.Popen[bytes] | None = None
+    words: tuple[str, ...]
 
-    def ask(self, turns: Sequence[Turn], within_s: float) -> str:
-        prompt = as_one_text(turns).encode("utf-8")
-        try:
-            process = subprocess.Popen(
-                self.words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=without_client_keys(),
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ModelError(f"the command cannot be started: {reason}; look at --command", final=True) from error
-        self._process = process
+    def question(self, turns: Sequence[Turn]) -> Question:
+        return _Started(self.words, as_one_text(turns))
+
+
+class _Started:
+    """One run of a command."""
+
+    def __init__(self, words: Sequence[str], prompt: str) -> None:
+        self._words = words
+        self._prompt = prompt.encode("utf-8")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        # Held while the process is started: whoever stops it finds it, or finds that it will never be.
+        self._starting = threading.Lock()
+
+    def answer(self, within_s: float) -> str:
+        process = self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        feeder = threading.Thread(target=_feed, args=(process.stdin, prompt), daemon=True)
+        feeder = threading.Thread(target=_feed, args=(process.stdin, self._prompt), daemon=True)
         feeder.start()
         with process.stdout:
             said = process.stdout.read(wire.MAX_ANSWER_BYTES + 1)
@@ -165,18 +185,54 @@ class Command:
         except UnicodeDecodeError:
             raise ModelError("what the command printed is not UTF-8") from None
 
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._starting:
+            if self._stopped:
+                raise ModelError("the command was stopped before it was started")
+            try:
+                self._process = subprocess.Popen(
+                    self._words,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env=without_client_keys(),
+                    start_new_session=True,
+                )
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ModelError(f"the command cannot be started: {reason}; look at --command", final=True) from error
+            return self._process
+
     def stop(self) -> None:
         """End the command and what it started: SIGTERM, and SIGKILL for what is still there after two seconds."""
-        process = self._process
+        with self._starting:
+            self._stopped = True
+            process = self._process
         if process is None:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if process.returncode is not None:
-                return
+            until = time.monotonic() + END_S
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(END_S)
+            # The command may be gone and what it started may not.
+            while _lives(process.pid):
+                if time.monotonic() >= until:
+                    break
+                time.sleep(LOOK_S)
+            else:
+                return
+
+
+def _lives(group: int) -> bool:
+    """Whether a process of this group is left. Its number belongs to nobody else as long as there is one."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _feed(stdin: IO[bytes], prompt: bytes) -> None:

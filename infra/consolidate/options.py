@@ -68,7 +68,7 @@ def _model(asked: argparse.Namespace, key: str | None) -> Model | None:
             raise WrongUsage(
                 "--command takes the place of --model-url, --model and --model-key-file; give one or other"
             )
-        return Command(asked.command)
+        return Command(tuple(asked.command))
     if asked.model_url is not None and asked.model is not None:
         return Endpoint(asked.model_url, asked.model, key)
     if asked.model_url is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.consolidate.answer import Entries, Unusable, read
@@ -12,7 +11,17 @@ from infra.consolidate.lock import Lock
 from infra.consolidate.model import Model, ModelError
 from infra.consolidate.prompt import Turn, repair, task
 from infra.consolidate.report import Report, seconds_since
-from infra.consolidate.vault import PATIENCE_S, Batch, NothingFree, Refused, Vault, VaultError
+from infra.consolidate.vault import (
+    ALREADY_COMMITTED,
+    PATIENCE_S,
+    RELEASED,
+    UNKNOWN_STATUS,
+    Batch,
+    NothingFree,
+    Refused,
+    Vault,
+    VaultError,
+)
 from infra.consolidate.waiting import Stopped, Waiting
 
 FAILURES_IN_A_ROW = 2
@@ -20,6 +29,7 @@ RENEW_AT = 2 / 3
 LOOK_EVERY_S = 1.0
 # Of what must not keep the run waiting for long.
 BRIEF_S = 5.0
+COMMITTED_ALREADY = "committed already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,7 @@ class Run:
         self.failed = 0
 
     def work(self) -> None:
-        """Raises `VaultError`, `Busy` when the lock was lost, and `Stopped`; no batch is left leased then."""
+        """Raises `VaultError`, `Busy` when the lock was lost, and `Stopped`; the open batch is given back then."""
         in_a_row = 0
         for tier in self._plan.tiers:
             while self.committed + self.failed < self._plan.batches:
@@ -88,44 +98,57 @@ class Run:
             self._report.line(f"tier {tier}: nothing is free; {batch.leased:,} memories are in open batches{until}")
             return False
         name = f"batch {batch.id} (memories: {len(batch.memories):,}, tokens: {batch.tokens:,})"
-        with self._leased(batch, name):
+        how = self._consolidated(batch, name, began)
+        self.committed += 1
+        self._tokens += batch.tokens
+        self._report.line(f"tier {tier}, {name}, {batch.period[0]} to {batch.period[1]}: {how}")
+        return True
+
+    def _consolidated(self, batch: Batch, name: str, began: float) -> str:
+        """How the batch was committed. Whatever goes wrong, it is given back.
+
+        Raises `BatchFailed` for what is wrong with it alone.
+        """
+        try:
             entries = self._written(batch)
             self._lock.beat()
             done = self._vault.commit(batch.id, entries)
-        self.committed += 1
-        self._tokens += batch.tokens
-        self._report.line(
-            f"tier {tier}, {name}, {batch.period[0]} to {batch.period[1]}: committed in {seconds_since(began)}, "
-            f"sources: {done.sources:,}, reflections: {done.created}{' (by an earlier try)' if done.again else ''}"
-        )
-        return True
-
-    @contextmanager
-    def _leased(self, batch: Batch, name: str) -> Iterator[None]:
-        """Whatever goes wrong, the batch is given back. Raises `BatchFailed` for what is wrong with it alone."""
-        try:
-            yield
-        except (Unusable, ModelError, Refused) as error:
+        except (Unusable, ModelError, VaultError) as error:
             if isinstance(error, Refused) and error.gone:
                 raise BatchFailed(f"{name}: not committed ({error.code}): {error}") from error
+            silent = isinstance(error, VaultError) and not isinstance(error, Refused)
+            given = self._give_back(batch, BRIEF_S if silent else PATIENCE_S)
+            # The answer of a commit can be lost again and again, and the vault be there.
+            if given == COMMITTED_ALREADY:
+                return given
+            if silent:
+                self._report.line(f"{name}: {given}")
+                raise
             what = "the vault takes no such entries: " if isinstance(error, Refused) else ""
             what = "the answer cannot be used after one repair: " if isinstance(error, Unusable) else what
             last = isinstance(error, ModelError) and error.final
-            raise BatchFailed(f"{name}: {self._give_back(batch, PATIENCE_S)}, {what}{error}", last) from error
+            raise BatchFailed(f"{name}: {given}, {what}{error}", last) from error
         except BaseException:
             given = self._give_back(batch, BRIEF_S)
+            self.committed += given == COMMITTED_ALREADY
             self._report.line(f"{name}: {given}")
             raise
+        again = " (by an earlier try)" if done.again else ""
+        return f"committed in {seconds_since(began)}, sources: {done.sources:,}, reflections: {done.created}{again}"
 
     def _give_back(self, batch: Batch, within_s: float) -> str:
         """What has become of the batch."""
         try:
-            self._vault.release(batch.id, within_s)
+            state = self._vault.release(batch.id, within_s)
         except Refused as refused:
-            return "released" if refused.gone else f"not released ({refused.code}), its lease ends by itself"
+            if refused.code == ALREADY_COMMITTED:
+                return COMMITTED_ALREADY
+            if refused.status == UNKNOWN_STATUS:
+                return "not released, the vault knows no such batch any more"
+            return f"not released ({refused.code}), its lease ends by itself"
         except (VaultError, Stopped):
             return "not released, its lease ends by itself"
-        return "released"
+        return RELEASED if state == RELEASED else f"not released, its lease was over ({state})"
 
     def _written(self, batch: Batch) -> Entries:
         """What the model makes of the batch, corrected once where it has to be. Raises `Unusable` or `ModelError`."""
@@ -141,6 +164,7 @@ class Run:
     def _ask(self, turns: Sequence[Turn], lease: _Lease) -> str:
         began = time.monotonic()
         timeout_s = self._plan.timeout_s
+        question = self._model.question(turns)
 
         def meanwhile() -> float:
             self._lock.beat()
@@ -149,12 +173,12 @@ class Run:
 
         try:
             # The model gets a little longer than it is waited for, so that it is always this side that gives up.
-            return self._waiting.result(lambda: self._model.ask(turns, timeout_s + BRIEF_S), timeout_s, meanwhile)
+            return self._waiting.result(lambda: question.answer(timeout_s + BRIEF_S), timeout_s, meanwhile)
         except TimeoutError:
-            self._model.stop()
+            question.stop()
             raise ModelError(f"the model did not answer within {timeout_s:g} s (--timeout)") from None
         except BaseException:
-            self._model.stop()
+            question.stop()
             raise
 
 

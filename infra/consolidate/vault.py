@@ -15,11 +15,16 @@ from shared.domain.times import parse_instant
 
 # The deployed vault ends every request within 30 s.
 CALL_S = 35.0
+MOST_LOST = 1
 PATIENCE_S = 120.0
 # By so much may the clock of the vault differ before it is believed rather than this machine's.
 CLOCK_TOLERANCE_S = 2.0
 MAX_SHOWN = 300
-GONE_STATUS = (404, 409)
+UNKNOWN_STATUS = 404
+# What is said of a batch that takes no commit any more. Other conflicts leave its lease as it is.
+GONE_CODES = ("lease_expired", "batch_released", "reopened", "sources_deleted")
+ALREADY_COMMITTED = "already_committed"
+RELEASED = "released"
 KEY_STATUS = (401, 403)
 
 Value = TypeVar("Value")
@@ -39,8 +44,8 @@ class Refused(VaultError):
 
     @property
     def gone(self) -> bool:
-        """Whether the batch that was named is in another state, or there is none."""
-        return self.status in GONE_STATUS
+        """Whether the batch that was named takes no commit any more, or there is none."""
+        return self.status == UNKNOWN_STATUS or self.code in GONE_CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +98,15 @@ class Committed:
     again: bool
 
 
+class _Unknown(Again):
+    """The request left and may have been carried out."""
+
+
 class Vault:
     """Tries again what may pass, as long as the vault asks for, at most two minutes a request.
 
     A commit may be repeated, its first result is answered again. A checkout whose answer was lost may have leased a
-    batch that nobody works on; its memories are free again when that lease ends.
+    batch that nobody works on, and its memories are free again only when that lease ends: it is repeated once.
     """
 
     def __init__(self, url: str, key: str, patience: Patience) -> None:
@@ -123,7 +132,7 @@ class Vault:
     def checkout(self, tier: int, max_tokens: int | None) -> Batch | NothingFree:
         began = time.monotonic()
         limit = {} if max_tokens is None else {"max_tokens": max_tokens}
-        answer, reply = self._call("POST", "consolidate/checkout", {"tier": tier, **limit})
+        answer, reply = self._call("POST", "consolidate/checkout", {"tier": tier, **limit}, leases=True)
         if answer.get("batch_id") is None:
             expiry = answer.get("next_expiry")
             return NothingFree(_take(answer, "leased", int), expiry if isinstance(expiry, str) else None)
@@ -154,9 +163,10 @@ class Vault:
             _take(answer, "already_committed", bool),
         )
 
-    def release(self, batch_id: str, within_s: float = PATIENCE_S) -> None:
-        """Give an open batch back. One that is not open any more stays as it is."""
-        self._call("POST", "consolidate/release", {"batch_id": batch_id}, within_s)
+    def release(self, batch_id: str, within_s: float = PATIENCE_S) -> str:
+        """Give an open batch back. Returns its state; one that was released or had expired stays as it is."""
+        answer, _ = self._call("POST", "consolidate/release", {"batch_id": batch_id}, within_s)
+        return _take(answer, "state", str)
 
     def renew(self, batch_id: str, within_s: float) -> float:
         """The seconds that the lease lasts from now on."""
@@ -164,14 +174,31 @@ class Vault:
         return _lease_s(answer, reply)
 
     def _call(
-        self, method: str, path: str, body: Mapping[str, object] | None = None, within_s: float = PATIENCE_S
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        within_s: float = PATIENCE_S,
+        leases: bool = False,
     ) -> tuple[dict[str, object], wire.Reply]:
+        """The answer, a JSON object. What `leases` is tried once more at most when it may have been carried out."""
         until = self._patience.clock() + within_s
+        lost = 0
+
+        def once(left_s: float) -> wire.Reply:
+            nonlocal lost
+            try:
+                return self._once(method, path, body, left_s)
+            except _Unknown as unknown:
+                lost += 1
+                if leases and lost > MOST_LOST:
+                    raise self._silent(unknown, "; what it may have leased is free again later") from unknown
+                raise
+
         try:
-            reply = self._patience.insist(lambda left: self._once(method, path, body, left), until)
+            reply = self._patience.insist(once, until)
         except Again as again:
-            asked = f", it asks to wait {again.asked_s:.0f} s" if again.asked_s else ""
-            raise VaultError(f"the vault at {self._url} does not answer: {again.reason}{asked}") from again
+            raise self._silent(again) from again
         try:
             answer = reply.json()
         except ValueError:
@@ -186,6 +213,10 @@ class Vault:
             raise _foreign()
         raise Refused(reply.status, str(said["code"]), _sentence(said) or reply.shown())
 
+    def _silent(self, again: Again, more: str = "") -> VaultError:
+        asked = f", it asks to wait {again.asked_s:.0f} s" if again.asked_s else ""
+        return VaultError(f"the vault at {self._url} does not answer: {again.reason}{asked}{more}")
+
     def _once(self, method: str, path: str, body: Mapping[str, object] | None, left_s: float) -> wire.Reply:
         try:
             reply = wire.send(
@@ -196,9 +227,12 @@ class Vault:
                 max(0.1, min(left_s, CALL_S)),
             )
         except wire.Lost as lost:
-            raise Again(str(lost)) from lost
+            raise (_Unknown if lost.sent else Again)(str(lost)) from lost
         if reply.passing:
-            raise Again(reply.shown(), asked_wait(reply.headers.get("Retry-After")))
+            asked_s = asked_wait(reply.headers.get("Retry-After"))
+            # A failure that names no time may be that of a gateway, behind which the vault goes on.
+            failed = reply.status >= 500 and asked_s is None
+            raise (_Unknown if failed else Again)(reply.shown(), asked_s)
         return reply
 
 

@@ -92,8 +92,10 @@ class Waiting:
         """What `function` gives, which runs in another thread.
 
         `meanwhile` runs in this one, at once and again after the seconds that it returns. Raises what either of them
-        raises, `TimeoutError` after `seconds`, and `Stopped`; the function is then left to itself.
+        raises, `TimeoutError` after `seconds`, and `Stopped`; the function is then left to itself. After a signal it is
+        not even begun.
         """
+        self.check()
         until = time.monotonic() + seconds
         call = _Call(function, self._inbox)
         while True:

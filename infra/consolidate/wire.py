@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -17,12 +18,17 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 PASSING_STATUS = (408, 425, 429)
 # Not implemented, another protocol, no room: these stay.
 LASTING_STATUS = (501, 505, 507)
+NEVER_SENT = (ConnectionRefusedError, socket.gaierror)
 AGENT = "strata-consolidate"
 _WORD = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 class Lost(Exception):
-    """No whole answer came. Whether the request was carried out is not known."""
+    """No whole answer came. Whether the request was carried out is not known, unless it was surely not `sent`."""
+
+    def __init__(self, problem: str, sent: bool = True) -> None:
+        super().__init__(problem)
+        self.sent = sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,8 @@ def send(
             except (OSError, http.client.HTTPException) as error:
                 raise Lost(_kind(error)) from error
     except (OSError, http.client.HTTPException) as error:
-        raise Lost(_kind(error)) from error
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise Lost(_kind(reason), not isinstance(reason, NEVER_SENT)) from error
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
@@ -109,9 +116,8 @@ def _reply(status: int, headers: Message, source: IO[bytes]) -> Reply:
     return Reply(status, headers, content)
 
 
-def _kind(error: Exception) -> str:
+def _kind(reason: BaseException | str) -> str:
     """What happened, without the address."""
-    reason = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(reason, TimeoutError):
         return "no answer in time"
     if isinstance(reason, OSError) and reason.strerror:

@@ -4,7 +4,8 @@
 
 Every line is a JSON-RPC message and is posted as it came; the answer goes to standard output as the server gave it.
 What the transport adds is made here: the headers that mirror a message, and an error with the request's id where the
-server cannot be reached or answers with something else than JSON-RPC. Diagnostics go to standard error.
+server cannot be reached or answers with something else than JSON-RPC. A line that is no message, or longer than the
+server takes, has its error here and is not sent. Diagnostics go to standard error.
 
 Source: the specification's pages *stdio* and *Streamable HTTP*, 2026-07-28.
 """
@@ -27,18 +28,25 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from shared.api.mcp.protocol import INTERNAL_ERROR, NAMED_BY, PARSE_ERROR, VERSION_KEY, Id, Object
+from shared.api.mcp.protocol import INTERNAL_ERROR, INVALID_REQUEST, NAMED_BY, PARSE_ERROR, VERSION_KEY, Id, Object
+from shared.api.strict_json import MAX_RAW_BYTES
 from shared.settings import VAULT_KEY, SettingsError, client_key
 
 PATH = "/mcp"
 REQUESTS_AT_ONCE = 8
 TIMEOUT = urllib3.Timeout(connect=10, read=120)
+EVENT_STREAM = "text/event-stream"
 SHOWN_CHARACTERS = 500
 CANNOT_START = 2
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+BLOCK_BYTES = 65_536
+LONGEST_LINE = MAX_RAW_BYTES + BLOCK_BYTES
+"""In bytes: a little more than the server takes, whose refusal says more and is given the request's id."""
 
 # A tool is called again only when its request cannot have left: whether a lost one was carried out is not known here.
 _UNSENT = urllib3.Retry(1, connect=1, read=False, redirect=False, status=0, other=0, respect_retry_after_header=False)
 _ANY = _UNSENT.new(read=1, allowed_methods=None)
+_NO_JSON = object()
 _ADVICE = {
     401: f"Give a memory key of this server in {VAULT_KEY} or with --key-file.",
     403: "Use a key whose scopes and suffix allow it.",
@@ -52,29 +60,40 @@ class Bridge:
     def __init__(self, url: str, key: str, out: int) -> None:
         self._url, self._out, self._writing = url, out, threading.Lock()
         self._pool = urllib3.PoolManager(num_pools=1, maxsize=REQUESTS_AT_ONCE, timeout=TIMEOUT)
-        accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        accept = {"Accept": f"application/json, {EVENT_STREAM}", "Content-Type": "application/json"}
         self._headers = {**accept, "Authorization": f"Bearer {key}"}
         self._negotiated: str | None = None
         self._open: set[Id] = set()
 
     def take(self, line: bytes, threads: ThreadPoolExecutor) -> None:
         """See to a line, in the order of lines; `threads` wait for the server. A blank line is nothing."""
-        value = _parsed(line)
-        if value is None:
-            if line.strip():
-                self._write(_failure(None, PARSE_ERROR, "The line is no JSON."))
+        if not line.strip():
             return
-        messages = [_object(each) for each in (value if isinstance(value, list) else [value])]
+        if len(line) > LONGEST_LINE:
+            self._refuse(INVALID_REQUEST, f"The line is longer than the {MAX_RAW_BYTES:,} bytes that the server takes.")
+            return
+        value = _parsed(line, _NO_JSON)
+        if value is _NO_JSON:
+            self._refuse(PARSE_ERROR, "The line is no JSON.")
+            return
+        values = value if isinstance(value, list) else [value]
+        messages = [_object(each) for each in values]
         if len(messages) == 1 and messages[0].get("method") == "notifications/cancelled":
             # Here the transport's own affair: no revision that is stateless has another use for it.
             self._open -= set(_ids(_object(messages[0].get("params")).get("requestId")))
             return
         ids = [id_ for each in messages if "method" in each for id_ in _ids(each.get("id"))]
+        if not ids and not (messages and all(map(_needs_no_answer, messages))):
+            self._refuse(INVALID_REQUEST, "A line is a JSON-RPC message; a request's id is a string or an integer.")
+            return
         self._open.update(ids)
         threads.submit(self._carry, line, messages, ids)
 
     def _carry(self, line: bytes, messages: Sequence[Object], ids: Sequence[Id]) -> None:
         methods = {str(each.get("method")) for each in messages}
+        if ids and self._open.isdisjoint(ids):
+            # Cancelled while it waited for a thread.
+            return
         try:
             found = self._pool.request(
                 "POST",
@@ -109,9 +128,13 @@ class Bridge:
             known = None if method == "initialize" else self._negotiated
             return {} if known is None else {"MCP-Protocol-Version": known}
         said = {"MCP-Protocol-Version": str(version), "Mcp-Method": method}
-        name = params.get(NAMED_BY.get(method, ""))
+        name = params.get(NAMED_BY[method]) if method in NAMED_BY else None
         named = {"Mcp-Name": header_value(name)} if isinstance(name, str) else {}
         return {header: text for header, text in {**said, **named}.items() if _plain(text)}
+
+    def _refuse(self, code: int, why: str) -> None:
+        _say(why)
+        self._write(_failure(None, code, why))
 
     def _fail(self, ids: Sequence[Id], why: str, data: Object | None = None) -> None:
         _say(why)
@@ -143,11 +166,11 @@ def _plain(text: str) -> bool:
     return text.isascii() and text.replace("\t", " ").isprintable() and text.strip() == text
 
 
-def _parsed(text: bytes) -> object:
+def _parsed(text: bytes, otherwise: object = None) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return None
+        return otherwise
 
 
 def _object(value: object) -> Object:
@@ -155,11 +178,19 @@ def _object(value: object) -> Object:
 
 
 def _ids(value: object) -> list[Id]:
-    return [value] if isinstance(value, str | int) else []
+    """What may be an id, and is a key of its own among all ids: true would be found as 1."""
+    return [value] if isinstance(value, str | int) and not isinstance(value, bool) else []
+
+
+def _needs_no_answer(message: Object) -> bool:
+    """Whether it is a notification, or an answer itself."""
+    if isinstance(message.get("method"), str):
+        return "id" not in message
+    return "result" in message or "error" in message
 
 
 def _is_rpc(value: object) -> bool:
-    return all("jsonrpc" in _object(each) for each in value) if isinstance(value, list) else "jsonrpc" in _object(value)
+    return bool(value) and all("jsonrpc" in _object(each) for each in (value if isinstance(value, list) else [value]))
 
 
 def _failure(id_: Id, code: int, message: str, data: Object | None = None) -> bytes:
@@ -183,6 +214,8 @@ def _unexpected(url: str, found: urllib3.BaseHTTPResponse) -> str:
         advice = f"Wait {wait} s and try again." if wait else "Wait and try again."
     elif 300 <= found.status < 400:
         advice = f"It leads to {found.headers.get('Location')}; give that address if you trust it."
+    elif found.headers.get("Content-Type", "").startswith(EVENT_STREAM):
+        advice = "It answers with a stream of events, which is not read here; give the address of a strata server."
     return " ".join([f"{url} answered {found.status}.", *said, advice]).strip()[:SHOWN_CHARACTERS]
 
 
@@ -192,11 +225,15 @@ def _say(text: str) -> None:
 
 def _lines(source: int) -> Iterator[bytes]:
     """Read without a buffer of Python's own: a thread that waits in one keeps the process from ending."""
-    rest = b""
-    while block := os.read(source, 65_536):
-        *whole, rest = (rest + block).split(b"\n")
-        yield from whole
-    yield rest
+    line = bytearray()
+    while block := os.read(source, BLOCK_BYTES):
+        *ends, rest = block.split(b"\n")
+        for end in ends:
+            yield bytes(line + end)
+            line.clear()
+        # Of a line that is too long no more is kept than shows it.
+        line += rest[: LONGEST_LINE + 1 - len(line)]
+    yield bytes(line)
 
 
 def _endpoint(url: str) -> str:
@@ -228,8 +265,14 @@ def main(arguments: list[str]) -> int:
         finally:
             lines.put(None)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: lines.put(None))
+    def stop(*_: object) -> None:
+        """End when what was asked is answered; a second signal ends at once."""
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        lines.put(None)
+
+    for number in SIGNALS:
+        signal.signal(number, stop)
     threading.Thread(target=read, daemon=True).start()
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
         while (line := lines.get()) is not None:

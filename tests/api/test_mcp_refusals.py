@@ -77,6 +77,7 @@ BAD_ARGUMENTS: list[tuple[str, object, str]] = [
 ]
 
 
+@EMBEDDED_ONLY
 @pytest.mark.parametrize(("tool", "arguments", "says"), BAD_ARGUMENTS)
 def test_bad_arguments_are_told_to_the_model(mcp: Mcp, tool: str, arguments: dict[str, Any], says: str) -> None:
     mcp.client.ingest("The kettle is blue.")
@@ -101,6 +102,7 @@ def test_ids_of_another_vault_are_ids_that_do_not_exist(mcp: Mcp) -> None:
     assert other.data("commit_reflections", {"batch_id": leased, "entries": entries})["committed"] is True
 
 
+@EMBEDDED_ONLY
 @pytest.mark.parametrize("name", ["", "other__search", "Search", "search ", "drop_table", "search_memories\n"])
 def test_a_tool_of_another_server_is_an_unknown_one(client: Client, name: str) -> None:
     for version in LEGACY:
@@ -111,6 +113,7 @@ def test_a_tool_of_another_server_is_an_unknown_one(client: Client, name: str) -
     assert client.post("/mcp", call).json["error"]["code"] == -32602
 
 
+@EMBEDDED_ONLY
 @pytest.mark.parametrize(
     ("method", "params", "code"),
     [
@@ -142,6 +145,7 @@ def test_wrong_methods_and_parameters(client: Client, method: str, params: dict[
     assert modern.json["error"]["code"] in (code, -32020)
 
 
+@EMBEDDED_ONLY
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -170,6 +174,7 @@ def test_other_methods_and_content_types(client: Client) -> None:
     assert (answer.status, answer.json["error"]["code"]) == (415, 415)
 
 
+@EMBEDDED_ONLY
 @pytest.mark.parametrize(
     ("origin", "let_in"),
     [
@@ -348,6 +353,7 @@ def test_the_metadata_document_says_how_to_be_let_in(backend: bootstrap.Backend,
     assert challenge == f'Bearer resource_metadata="{where}", scope="memories:read memories:write memories:reflect"'
 
 
+@EMBEDDED_ONLY
 @pytest.mark.parametrize("host", ['a"b', "a b", "a\r\nX: y", "user@host", "a/b", ""])
 def test_a_host_that_is_none_is_not_repeated(client: Client, host: str) -> None:
     mcp = Mcp(client.using(None), headers={"Host": host})

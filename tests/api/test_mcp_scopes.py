@@ -7,6 +7,7 @@ import pytest
 from shared.api.mcp.tools import TOOLS
 from shared.domain.keys import SCOPES, hash_key
 from shared.ports.directory import KeyRecord
+from tests.api.backends import EMBEDDED_ONLY
 from tests.api.client import Client
 from tests.api.mcp_client import Mcp
 
@@ -57,6 +58,7 @@ def test_every_tool_stands_in_the_expected_table() -> None:
     assert LEAST.keys() == NEEDED.keys()
 
 
+@EMBEDDED_ONLY
 def test_key_and_suffix_decide_which_tools_are_seen_and_called(client: Client) -> None:
     for number, scopes in enumerate(KEYS):
         name = scoped(client, number, scopes)
@@ -69,6 +71,7 @@ def test_key_and_suffix_decide_which_tools_are_seen_and_called(client: Client) -
             assert bool(mcp.result("prompts/list")["prompts"]) is (REFLECT in has)
 
 
+@EMBEDDED_ONLY
 @pytest.mark.parametrize("tool", NEEDED)
 def test_a_tool_is_refused_without_its_scope_and_runs_with_it(tool: str, client: Client) -> None:
     for number, scopes in enumerate(KEYS):

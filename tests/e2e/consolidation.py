@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -132,7 +132,7 @@ def ended(process: subprocess.Popen[str]) -> Ended:
 class Line(ThreadingHTTPServer):
     """Passes requests on to a vault. `busy` paths are first refused with 503, of `lossy` ones the first answer is lost.
 
-    `passed` are the paths that reached the vault, in order.
+    `answered` is told of each path before its answer goes back; `passed` are those that reached the vault, in order.
     """
 
     daemon_threads = True
@@ -142,6 +142,7 @@ class Line(ThreadingHTTPServer):
         self.busy = list(busy)
         self.lossy = list(lossy)
         self.passed: list[str] = []
+        self.answered: Callable[[str], None] = lambda path: None
         super().__init__(("127.0.0.1", 0), _Forward)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -177,6 +178,7 @@ class _Forward(BaseHTTPRequestHandler):
         headers = {name: self.headers[name] for name in ("X-Memory-Key", "Content-Type") if name in self.headers}
         answer = httpx.request(self.command, line.target + self.path, headers=headers, content=content, timeout=60)
         line.passed.append(path)
+        line.answered(path)
         if path in line.lossy:
             line.lossy.remove(path)
             self.close_connection = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -268,6 +269,31 @@ def test_a_stopped_run_leaves_nothing_open(vault: Vault, consolidate: Consolidat
         untouched(vault, before)
 
         assert consolidate.run("--all", *at(model)).code == 0
+
+
+def test_a_run_that_is_stopped_while_it_checks_out_starts_no_model(
+    tmp_path: Path, vault: Vault, consolidate: Consolidate
+) -> None:
+    vault.tell(*TEXTS)
+    before = vault.rows()
+    command = f'{sys.executable} -c \'open("{tmp_path / "ran"}", "w")\''
+
+    with Line(vault.url) as line:
+        started: list[subprocess.Popen[str]] = []
+
+        def stop(path: str) -> None:
+            if path == "consolidate/checkout":
+                started[0].send_signal(signal.SIGTERM)
+
+        line.answered = stop
+        started.append(consolidate.start(*ALL, "--command", command, url=line.url))
+        last = ended(started[0])
+
+    assert (last.code, last.errors) == (143, "stopped by SIGTERM\n")
+    assert last.out.endswith(": released\n")
+    assert line.passed == ["stats", "consolidate/checkout", "consolidate/release"]
+    assert not (tmp_path / "ran").exists()
+    untouched(vault, before)
 
 
 def test_two_runs_at_once(vault: Vault, consolidate: Consolidate) -> None:

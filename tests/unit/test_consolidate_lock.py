@@ -151,16 +151,53 @@ def test_a_clock_that_was_set_back_does_not_cool_for_ever(tmp_path: Path, clock:
         '{"holder": {"pid": "x", "beat": 1}}',
         '{"holder": {"pid": -1, "beat": 1e300}}',
         "\ufffd",
+        "[" * 200_000,
+        '{"holder": ' + '{"pid":' * 900 + "1" + "}" * 900 + "}",
+        '{"completed": 1' + "0" * 400 + "}",
+        '{"completed": NaN}',
+        f'{{"completed": {NOON}, "padding": "{" " * 5_000}"}}',
+        *(
+            f'{{"holder": {{"pid": {pid}, "host": HOST, "beat": {beat}}}}}'
+            for pid, beat in [
+                *(("PID", beat) for beat in ("NaN", "Infinity", "-Infinity", "1" + "0" * 400, NOON + 61, "null")),
+                *((pid, NOON) for pid in ("1" + "0" * 400, 2**40, 2**31, 0, "true", 1.5)),
+            ]
+        ),
     ],
+    ids=range(25),
 )
 def test_a_file_that_makes_no_sense_stops_nobody(tmp_path: Path, clock: Clock, content: str) -> None:
     run = lock(tmp_path, clock)
     run.path.parent.mkdir()
-    run.path.write_text(content, "utf-8")
+    here = content.replace("PID", str(os.getpid())).replace("HOST", json.dumps(os.uname().nodename))
+    run.path.write_text(here, "utf-8")
 
     run.take(1800)
     run.leave(completed=True)
     assert json.loads(run.path.read_text()) == {"holder": None, "completed": NOON}
+
+
+def test_a_sign_of_life_may_lie_a_minute_ahead(tmp_path: Path, clock: Clock) -> None:
+    lock(tmp_path, clock).take(0)
+    clock.now -= 60
+
+    with pytest.raises(Busy, match="locked"):
+        lock(tmp_path, clock).take(0)
+    clock.now -= 1
+    lock(tmp_path, clock).take(0)
+
+
+def test_what_is_no_file_is_said_and_not_waited_for(tmp_path: Path, clock: Clock) -> None:
+    run = lock(tmp_path, clock)
+    run.path.parent.mkdir()
+    os.mkfifo(run.path)
+    with pytest.raises(OSError, match="it is no ordinary file"):
+        run.take(0)
+
+    run.path.unlink()
+    run.path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        run.take(0)
 
 
 def test_a_file_that_cannot_be_written_ends_no_run(tmp_path: Path, clock: Clock) -> None:

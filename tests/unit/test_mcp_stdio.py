@@ -5,91 +5,27 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from infra.local.mcp_stdio import Bridge, header_value
+from tests.unit.scripted_rpc import KEY, SECONDS, Answer, Scripted, Seen, request, result
 
-ROOT = Path(__file__).resolve().parents[2]
-KEY = "mk_a-key-that-nobody-shows"
 PROTOCOL, METHOD, NAME = "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"
-SECONDS = 20
+THREADS = 4
 
 pytestmark = pytest.mark.loopback
 
 
-@dataclass(frozen=True)
-class Answer:
-    """None as a status closes the connection without an answer."""
-
-    status: int | None = 200
-    body: bytes = b""
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Seen:
-    headers: dict[str, str]
-    body: bytes
-    client: object
-
-
-class Scripted(ThreadingHTTPServer):
-    """Answers with `script`, by default with the id of the request and an empty result, and records what it saw."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.script: Callable[[dict[str, Any]], Answer] = lambda message: result(message["id"])
-        self.seen: list[Seen] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/mcp"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: Scripted
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.seen.append(Seen(dict(self.headers), body, self.client_address))
-        answer = self.server.script(json.loads(body))
-        if answer.status is None:
-            self.close_connection = True
-            return
-        self.send_response(answer.status)
-        for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(answer.body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
-
-
-def result(id_: object, **found: object) -> Answer:
-    return Answer(body=json.dumps({"jsonrpc": "2.0", "id": id_, "result": found}).encode())
-
-
 @pytest.fixture
 def server() -> Iterator[Scripted]:
-    with Scripted() as scripted:
-        thread = threading.Thread(target=scripted.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with Scripted().listening() as scripted:
         yield scripted
-        scripted.shutdown()
-        thread.join()
 
 
 class Client:
@@ -99,7 +35,7 @@ class Client:
         written, self._out = os.pipe()
         self._written = os.fdopen(written, "rb")
         self._bridge = Bridge(url, KEY, self._out)
-        self._threads = ThreadPoolExecutor(4)
+        self._threads = ThreadPoolExecutor(THREADS)
 
     def send(self, *messages: object) -> None:
         for message in messages:
@@ -128,10 +64,6 @@ def client(server: Scripted) -> Client:
     return Client(server.url)
 
 
-def request(id_: object, method: str, **params: object) -> dict[str, object]:
-    return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
-
-
 def modern(id_: object, method: str, **params: object) -> dict[str, object]:
     return request(id_, method, **params, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"})
 
@@ -145,7 +77,7 @@ def test_a_modern_message_is_mirrored_in_headers(server: Scripted, client: Clien
         modern(1, "tools/call", name="fetch", arguments={"id": "x"}),
         modern(2, "resources/read", uri="memory://vault/naïve"),
         modern(3, "prompts/get", name="=?base64?literal?="),
-        modern(4, "tools/list"),
+        modern(4, "tools/list", **{"": "nothing", "name": "nothing"}),
     ]
     for message in messages:
         client.send(message)
@@ -238,6 +170,8 @@ def test_an_error_that_names_no_request_is_given_its_id(server: Scripted, client
         (Answer(302, b"", {"Location": "https://elsewhere.example"}), "leads to https://elsewhere.example; give that"),
         (Answer(200, b"[1]"), "answered 200."),
         (Answer(202, b""), "answered 202."),
+        (Answer(200, b"[]"), "answered 200."),
+        (Answer(200, b"data: {}\n\n", {"Content-Type": "text/event-stream"}), "stream of events, which is not read"),
     ],
 )
 @pytest.mark.parametrize("method", ["tools/call", "tools/list"])
@@ -331,13 +265,77 @@ def test_a_cancelled_request_is_not_answered(server: Scripted, client: Client) -
     assert len(server.seen) == 2
 
 
+def test_a_call_that_is_cancelled_while_it_waits_is_not_sent(server: Scripted, client: Client) -> None:
+    cancelled = threading.Event()
+
+    def script(message: dict[str, Any]) -> Answer:
+        assert cancelled.wait(SECONDS)
+        return result(message["id"])
+
+    server.script = script
+    client.send(*(request(number, "tools/call", name="store_memory") for number in range(THREADS + 2)))
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": THREADS}})
+    cancelled.set()
+
+    kept = {*range(THREADS), THREADS + 1}
+    assert {answer["id"] for answer in client.answers()} == kept
+    assert {json.loads(seen.body)["id"] for seen in server.seen} == kept
+
+
+def test_true_is_not_the_id_1(server: Scripted, client: Client) -> None:
+    cancelled = threading.Event()
+
+    def script(message: dict[str, Any]) -> Answer:
+        assert cancelled.wait(SECONDS)
+        return result(message["id"])
+
+    server.script = script
+    client.send(request(1, "ping"), request(True, "ping"))
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": True}})
+    assert (told := client.next())["id"] is None
+    assert told["error"]["code"] == -32600
+    cancelled.set()
+
+    assert client.answers() == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"[]", b"{}", b"5", b"null", b'"x"', b"[null]", b'{"id": 1}', b'{"jsonrpc": "2.0", "method": []}'),
+        *(b'{"jsonrpc": "2.0", "method": "ping", "id": %b}' % id_ for id_ in (b"1.5", b"null", b"true", b"{}")),
+        b'[{"jsonrpc": "2.0", "method": "a"}, {"jsonrpc": "2.0", "method": "ping", "id": null}]',
+    ],
+)
+def test_a_line_that_is_no_message_is_refused_here(server: Scripted, client: Client, line: bytes) -> None:
+    client.send(line)
+
+    (told,) = client.answers()
+    assert (told["id"], told["error"]["code"]) == (None, -32600)
+    assert server.seen == []
+
+
+def test_a_line_that_is_too_long_is_refused_here(server: Scripted, client: Client) -> None:
+    # The server takes 5 MiB; of what is a little longer its own refusal is passed on.
+    for length in (5 * 2**20 + 1_000, 5 * 2**20 + 65_536 + 1):
+        line = json.dumps(request(1, "ping", padding="")).encode()
+        client.send(line.replace(b'""', b'"%b"' % (b"x" * (length - len(line)))))
+
+    answers = {answer["id"]: answer for answer in client.answers()}
+    assert answers.keys() == {1, None}
+    assert answers[None]["error"] == {
+        "code": -32600, "message": "The line is longer than the 5,242,880 bytes that the server takes.",
+    }  # fmt: skip
+    assert [len(seen.body) for seen in server.seen] == [5 * 2**20 + 1_000]
+
+
 def test_what_no_client_should_send_does_no_harm(server: Scripted, client: Client) -> None:
-    strange = [5, [], {"method": []}, {"id": {}, "method": "ping"}, {"id": 1, "result": {}}, request(2, "x", _meta=[])]
+    strange = [{"id": 1, "result": {}}, request(2, "x", _meta=[]), {"id": 4, "method": []}]
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": {}}}
     server.script = lambda _: Answer(400, b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "no"}}')
     client.send(*strange, cancel, {**cancel, "params": None}, request(3, "ping"))
 
-    assert sorted(answer["id"] for answer in client.answers()) == [2, 3]
+    assert sorted(answer["id"] for answer in client.answers()) == [2, 3, 4]
     assert len(server.seen) == len(strange) + 1
 
 
@@ -360,62 +358,3 @@ def test_a_batch_is_one_request_and_fails_as_its_parts(server: Scripted, client:
         (2, {"status": 500}),
     ]
     assert [json.loads(seen.body) for seen in server.seen] == [batch]
-
-
-def started(url: str, *more: str, **environment: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "infra.local.mcp_stdio", "--url", url, *more],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], **environment},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-@pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
-def test_it_ends_when_what_was_asked_is_answered(server: Scripted, tmp_path: Path, how: str) -> None:
-    arrived, ended = threading.Event(), threading.Event()
-
-    def script(message: dict[str, Any]) -> Answer:
-        arrived.set()
-        assert ended.wait(SECONDS)
-        return result(message["id"])
-
-    server.script = script
-    (tmp_path / "key").write_text(f"{KEY}\n")
-    with started(server.url.removesuffix("/mcp"), "--key-file", str(tmp_path / "key")) as process:
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(request(1, "ping")).encode() + (b"\n" if how == "SIGTERM" else b""))
-        process.stdin.flush()
-        if how == "SIGTERM":
-            assert arrived.wait(SECONDS)
-            process.send_signal(signal.SIGTERM)
-        else:
-            process.stdin.close()
-            assert arrived.wait(SECONDS)
-        ended.set()
-        assert process.wait(SECONDS) == 0
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert json.loads(process.stdout.read()) == {"jsonrpc": "2.0", "id": 1, "result": {}}
-        assert process.stderr.read() == b""
-    assert server.seen[0].headers["Authorization"] == f"Bearer {KEY}"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "environment", "says"),
-    [
-        ([], {}, "there is no memory key: set STRATA_KEY or give --key-file"),
-        ([], {"STRATA_KEY": "sk-provider"}, "STRATA_KEY"),
-        (["--key-file", "no-such-file"], {"STRATA_KEY": KEY}, "no-such-file"),
-        (["--url", "ftp://host"], {"STRATA_KEY": KEY}, "an address such as http://127.0.0.1:8787"),
-    ],
-)
-def test_it_says_why_it_cannot_start(arguments: list[str], environment: dict[str, str], says: str) -> None:
-    with started("http://127.0.0.1:9", *arguments, **environment) as process:
-        written, told = process.communicate(timeout=SECONDS)
-
-    assert (process.returncode, written) == (2, b"")
-    assert says in told.decode()
-    assert "sk-provider" not in told.decode()
