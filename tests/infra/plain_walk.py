@@ -53,6 +53,7 @@ def walk() -> dict[str, int]:
         "home": client.get("/").status,
         "health": client.get("/health").status,
         "openapi": client.get("/openapi.json").status,
+        "protected_resource": client.get("/.well-known/oauth-protected-resource").status,
     }
     made = client.post("/v1/keys", {"name": "second"})
     found["keys_create"] = made.status

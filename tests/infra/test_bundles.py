@@ -134,7 +134,7 @@ def test_every_handler_answers_where_nothing_else_is_installed(kind: str, unpack
         expected: dict[str, object] = dict.fromkeys(SEARCHING, 503) | {"indexer": "indexed", "provision": True}
     else:
         expected = dict.fromkeys(FOLDERS - SEARCHING, 503)
-        expected |= {"home": 200, "health": 200, "openapi": 200, "unrouted": 404}
+        expected |= {"home": 200, "health": 200, "openapi": 200, "protected_resource": 200, "unrouted": 404}
     assert answers == expected
 
 

@@ -174,8 +174,9 @@ def test_browsers_may_call_where_the_environment_says_so(prod: Stacks) -> None:
     assert {"Authorization", "X-Memory-Key", "X-Session-ID", "Idempotency-Key", "Content-Type"} <= set(
         cors["AllowHeaders"]
     )
+    assert {"MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"} <= set(cors["AllowHeaders"])
     assert set(cors["AllowMethods"]) == {"GET", "HEAD", "POST", "DELETE"}
-    assert {"X-Request-Id", "X-Next-Cursor", "Retry-After"} == set(cors["ExposeHeaders"])
+    assert {"X-Request-Id", "X-Next-Cursor", "Retry-After", "WWW-Authenticate"} == set(cors["ExposeHeaders"])
     assert "AllowCredentials" not in cors or cors["AllowCredentials"] is False
 
 
@@ -264,7 +265,7 @@ def test_a_secret_travels_by_its_name_alone() -> None:
     told = [resource["Properties"]["Environment"]["Variables"] for _, resource in made.of_type(LAMBDA)]
     assert {each["STRATA_EMBEDDINGS_SECRET"] for each in told} == {"models/token"}
     readers = {name for name, policy in made.of_type("AWS::IAM::Policy") if "GetSecretValue" in json.dumps(policy)}
-    assert {re.sub("Role.*", "", name) for name in readers} == {"Search", "Prepare", "DateSearch", "Indexer"}
+    assert {re.sub("Role.*", "", name) for name in readers} == {"Search", "Prepare", "DateSearch", "Mcp", "Indexer"}
     assert wide(made.api) == []
 
 
