@@ -13,7 +13,6 @@ Source: the specification's pages *stdio* and *Streamable HTTP*, 2026-07-28.
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import os
 import signal
@@ -28,7 +27,17 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from shared.api.mcp.protocol import INTERNAL_ERROR, INVALID_REQUEST, NAMED_BY, PARSE_ERROR, VERSION_KEY, Id, Object
+from shared.api.mcp.protocol import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    VERSION_KEY,
+    Id,
+    Object,
+    header_value,
+    is_plain,
+    name_in,
+)
 from shared.api.strict_json import MAX_RAW_BYTES
 from shared.settings import VAULT_KEY, SettingsError, client_key
 
@@ -128,9 +137,9 @@ class Bridge:
             known = None if method == "initialize" else self._negotiated
             return {} if known is None else {"MCP-Protocol-Version": known}
         said = {"MCP-Protocol-Version": str(version), "Mcp-Method": method}
-        name = params.get(NAMED_BY[method]) if method in NAMED_BY else None
-        named = {"Mcp-Name": header_value(name)} if isinstance(name, str) else {}
-        return {header: text for header, text in {**said, **named}.items() if _plain(text)}
+        name = name_in(method, params)
+        named = {} if name is None else {"Mcp-Name": header_value(name)}
+        return {header: text for header, text in {**said, **named}.items() if is_plain(text)}
 
     def _refuse(self, code: int, why: str) -> None:
         _say(why)
@@ -153,17 +162,6 @@ class Bridge:
         with self._writing, suppress(BrokenPipeError):
             while rest:
                 rest = rest[os.write(self._out, rest) :]
-
-
-def header_value(text: str) -> str:
-    """`text` as a header carries it: in Base64 between two marks where it is no plain ASCII."""
-    marked = text.startswith("=?base64?") and text.endswith("?=")
-    encoded = base64.b64encode(text.encode("utf-8", "replace")).decode()
-    return text if _plain(text) and not marked else f"=?base64?{encoded}?="
-
-
-def _plain(text: str) -> bool:
-    return text.isascii() and text.replace("\t", " ").isprintable() and text.strip() == text
 
 
 def _parsed(text: bytes, otherwise: object = None) -> object:

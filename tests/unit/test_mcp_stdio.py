@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from infra.local.mcp_stdio import Bridge, header_value
+from infra.local.mcp_stdio import Bridge
+from shared.api.mcp.protocol import header_value
 from tests.unit.scripted_rpc import KEY, SECONDS, Answer, Scripted, Seen, request, result
 
 PROTOCOL, METHOD, NAME = "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"

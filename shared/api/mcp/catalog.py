@@ -64,9 +64,12 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
         return node
     if "$ref" in node:
         return _plain(definitions[node["$ref"].rpartition("/")[2]], definitions)
-    kept = {name: each for name, each in node.items() if name != "title" or not isinstance(each, str)}
-    kept = {name: each for name, each in kept.items() if not (name == "default" and each is None)}
-    return {name: _plain(each, definitions) for name, each in kept.items()}
+    return {name: _plain(each, definitions) for name, each in node.items() if not _says_nothing(name, each)}
+
+
+def _says_nothing(name: str, value: object) -> bool:
+    """Whether it is a title, not a property of that name, or the default of what may be left out."""
+    return (name == "title" and isinstance(value, str)) or (name == "default" and value is None)
 
 
 def _whole(name: str) -> Schema:

@@ -10,12 +10,11 @@ import re
 from collections.abc import Mapping
 
 from shared.api.http import HttpRequest, Reply
-from shared.api.routes import DELETE, READ, REFLECT, WRITE
+from shared.api.routes import DELETE, READ, REFLECT, WRITE, named
 from shared.domain.errors import InsufficientScope, StrataError, Unauthorized
 from shared.usecases.services import Answer, Policy, Services
 
-WELL_KNOWN = "/.well-known/oauth-protected-resource"
-ENDPOINT = "/mcp"
+WELL_KNOWN, ENDPOINT = named("protected_resource").path, named("mcp").path
 SCOPES = (READ, WRITE, REFLECT, DELETE)
 FIRST_SCOPES = (READ, WRITE, REFLECT)
 """What an agent asks for to begin with; deleting is asked for when it is wanted."""

@@ -35,6 +35,7 @@ VERSION_HEADER, METHOD_HEADER, NAME_HEADER = "mcp-protocol-version", "mcp-method
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+OPENING, CLOSING = "=?base64?", "?="
 NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 _MALFORMED = frozenset((PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION))
@@ -175,8 +176,8 @@ def _version(method: str, params: Object, headers: Mapping[str, str], notified: 
         raise RpcError(INVALID_PARAMS, f"params._meta: {VERSION_KEY} must be a string")
     _agree("MCP-Protocol-Version", named, claimed)
     _agree("Mcp-Method", headers.get(METHOD_HEADER), method)
-    name = params.get(NAMED_BY[method]) if method in NAMED_BY else None
-    if isinstance(name, str):
+    name = name_in(method, params)
+    if name is not None:
         _agree("Mcp-Name", _decoded(headers.get(NAME_HEADER)), name)
     if claimed != MODERN:
         raise _unsupported(claimed)
@@ -189,12 +190,34 @@ def _agree(header: str, found: str | None, expected: str) -> None:
         raise RpcError(HEADER_MISMATCH, f"Header mismatch: {header} {how}")
 
 
+def name_in(method: str, params: Object) -> str | None:
+    """What a request names, and its ``Mcp-Name`` says again; None where it names nothing, or no text."""
+    name = params.get(NAMED_BY[method]) if method in NAMED_BY else None
+    return name if isinstance(name, str) else None
+
+
+def is_plain(text: str) -> bool:
+    """Whether a header carries it as it is."""
+    return text.isascii() and text.replace("\t", " ").isprintable() and text.strip() == text
+
+
+def header_value(text: str) -> str:
+    """`text` as a header carries it: in Base64 between two marks where it is no plain ASCII, or looks so wrapped."""
+    if is_plain(text) and not _wrapped(text):
+        return text
+    return f"{OPENING}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}{CLOSING}"
+
+
+def _wrapped(value: str) -> bool:
+    return value.startswith(OPENING) and value.endswith(CLOSING)
+
+
 def _decoded(value: str | None) -> str | None:
-    """A header's value, taken out of its Base64 wrapping where it has one."""
-    if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
+    """What `header_value` made the value of."""
+    if value is None or not _wrapped(value):
         return value
     try:
-        return base64.b64decode(value[9:-2], validate=True).decode("utf-8")
+        return base64.b64decode(value[len(OPENING) : -len(CLOSING)], validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         raise RpcError(HEADER_MISMATCH, "Header mismatch: Mcp-Name is no Base64 of UTF-8 text") from None
 

@@ -60,7 +60,7 @@ def date_search_memories(services: Services, caller: Caller, given: dict[str, ob
 def inspect_memory(services: Services, caller: Caller, given: dict[str, object]) -> Result:
     sent = InspectMemory.of(given)
     answer = _inspected(services, caller, sent.memory_id, sent.offset)
-    head = [texts.NOTICE, texts.row({"importance": None, **answer, "id": answer["memory_id"]})]
+    head = [texts.NOTICE, texts.row({**answer, "id": answer["memory_id"]})]
     parents = [
         f"It went into: {texts.KINDS[parent['tier']]} {parent['id']}" for parent in answer.get("consolidated_into", ())
     ]
@@ -102,7 +102,7 @@ def fetch(services: Services, caller: Caller, given: dict[str, object]) -> Resul
         "url": MEMORY_URI + found["memory_id"],
         "metadata": {**metadata, "lineage": lineage},
     }
-    return Result(answer, f"{texts.NOTICE}\n{texts.row({'importance': None, **found, 'id': found['memory_id']})}")
+    return Result(answer, f"{texts.NOTICE}\n{texts.row({**found, 'id': found['memory_id']})}")
 
 
 def memory_status(services: Services, caller: Caller, given: dict[str, object]) -> Result:

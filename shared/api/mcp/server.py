@@ -142,14 +142,20 @@ _ONLY: Mapping[str, bool] = {"initialize": False, "ping": False, "server/discove
 def runner(tool: Tool) -> Run:
     """Loads no more use cases than the tool needs: each is paid for when a function starts."""
     if tool.part == "recall":
-        from shared.api.mcp import recall as part
-    elif tool.part == "store":
-        from shared.api.mcp import store as part  # type: ignore[no-redef]
-    elif tool.part == "reflect":
-        from shared.api.mcp import reflect as part  # type: ignore[no-redef]
-    else:
-        from shared.api.mcp import forget as part  # type: ignore[no-redef]
-    return part.RUNS[tool.name]
+        from shared.api.mcp import recall
+
+        return recall.RUNS[tool.name]
+    if tool.part == "store":
+        from shared.api.mcp import store
+
+        return store.RUNS[tool.name]
+    if tool.part == "reflect":
+        from shared.api.mcp import reflect
+
+        return reflect.RUNS[tool.name]
+    from shared.api.mcp import forget
+
+    return forget.RUNS[tool.name]
 
 
 def _shown(result: Result) -> Object:

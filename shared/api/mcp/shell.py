@@ -56,7 +56,7 @@ def _served(route: Route, http: HttpRequest, services: Services, catalog: Catalo
             return _one(route, http, session, values[0])
         return _many(route, http, session, values)
     except Exception as error:
-        return _refused(route, http, services.policy, None, error)
+        return _refused(route, http, services.policy, error)
 
 
 def _session(http: HttpRequest, services: Services, caller: Caller, catalog: Catalog) -> Session:
@@ -84,11 +84,9 @@ def _one(route: Route, http: HttpRequest, session: Session, value: object) -> Re
         if message.id is None:
             return Reply("", NOTIFIED)
         return Reply(_result(message.id, session.answer(message)))
-    except RpcError as error:
-        modern = message.modern if message is not None else True
-        return Reply(_error(id_of(value), error.body()), error.status(modern))
     except Exception as error:
-        return _refused(route, http, session.services.policy, id_of(value), error)
+        modern = message is None or message.modern
+        return _refused(route, http, session.services.policy, error, id_of(value), modern)
 
 
 def _many(route: Route, http: HttpRequest, session: Session, values: Sequence[object]) -> Reply:
@@ -119,10 +117,12 @@ def _many(route: Route, http: HttpRequest, session: Session, values: Sequence[ob
     return Reply(answers)
 
 
-def _refused(route: Route, http: HttpRequest, policy: Policy, id_: Id, error: Exception) -> Reply:
+def _refused(
+    route: Route, http: HttpRequest, policy: Policy, error: Exception, id_: Id = None, modern: bool = True
+) -> Reply:
     """Where the HTTP status says it as well."""
     if isinstance(error, RpcError):
-        return Reply(_error(id_, error.body()), error.status(modern=True))
+        return Reply(_error(id_, error.body()), error.status(modern))
     known = known_error(route, http.id, error)
     status = status_of(known)
     headers = headers_of(known) | challenge(http.headers, policy, known)
